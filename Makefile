@@ -1,0 +1,215 @@
+# Faultline. `make help` lists the targets. Everything built goes to build/; `make clean` removes it.
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+SHELL := /bin/bash
+
+# --- What a user may set ---------------------------------------------------------------------------------------------------
+ifneq ($(filter default undefined,$(origin CC)),)
+CC := gcc
+endif
+LD	?= ld
+NM	?= nm
+OBJCOPY	?= objcopy
+MUSL_CC	?= musl-gcc
+HOST_CC	?= gcc
+WERROR	?= $(if $(filter true 1,$(CI)),1)
+
+# of `make run` and `make gdb`
+CPUS	 ?= 2
+MEM	 ?= 1G
+FIRMWARE ?= bios
+MEDIA	 ?= direct
+APPEND	 ?=
+GFX	 ?=
+CPU	 ?=
+QEMU	 ?=
+
+# --- What is built ---------------------------------------------------------------------------------------------------------
+SOURCE_DIRS := boot kernel kernel/x86 mm mm/sync fs
+SOURCES	:= $(sort $(wildcard $(addsuffix /*.c,$(SOURCE_DIRS)) $(addsuffix /*.S,$(SOURCE_DIRS))))
+KERNELS	:= build/release/faultline.elf build/debug/faultline.elf
+INITRAMFS := build/initramfs.cpio
+ISO	:= build/faultline.iso
+
+# --- Compilers: probe each flag that is not universal, once per compiler -----------------------------------------------------
+# A flag that a compiler does not know is left out, never assumed: neither an old nor a next year's compiler breaks the build.
+compiler_id := $(shell { $(CC) --version 2>/dev/null || echo missing; } | head -1 | tr -cd 'A-Za-z0-9.-')
+FLAGS_MK := build/flags-$(compiler_id).mk
+PROBE := -fcf-protection=none -fno-stack-protector -fno-stack-clash-protection -mgeneral-regs-only -fno-pie -fno-pic \
+	-fno-asynchronous-unwind-tables -fno-unwind-tables -fno-tree-loop-distribute-patterns -fno-strict-overflow \
+	-fno-delete-null-pointer-checks -mno-outline-atomics -mskip-rax-setup -fmax-errors=20 -ferror-limit=20 \
+	-Wno-address-of-packed-member -Wno-gnu-variable-sized-type-not-at-end -Wimplicit-fallthrough \
+	-Wstrict-prototypes -Wmissing-prototypes -Wvla -Wframe-larger-than=3072
+PROBE_LD := --no-warn-rwx-segments --no-warn-execstack
+
+no_build_goals := help clean distclean deps doctor loc format oracle
+ifneq ($(if $(MAKECMDGOALS),$(filter-out $(no_build_goals),$(MAKECMDGOALS)),all),)
+-include $(FLAGS_MK)
+endif
+
+$(FLAGS_MK):
+	@command -v $(firstword $(CC)) >/dev/null || { echo "No C compiler '$(CC)'. Run: make deps" >&2; exit 1; }
+	@mkdir -p build
+	@probe() { echo 'int probe;' | $(CC) -Werror "$$@" -c -x c -o /dev/null - 2>/dev/null; }; \
+	{ printf 'probed_cflags :='; for f in $(PROBE); do ! probe "$$f" || printf ' %s' "$$f"; done; \
+	  printf '\nprobed_ldflags :='; for f in $(PROBE_LD); do ! $(LD) "$$f" -v >/dev/null 2>&1 || printf ' %s' "$$f"; done; \
+	  echo; } >$@.tmp
+	@mv $@.tmp $@
+
+CFLAGS_COMMON := -std=gnu11 -ffreestanding -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -m64 -mno-red-zone \
+	-mcmodel=kernel $(probed_cflags) -g -I. -Wall -Wextra $(if $(WERROR),-Werror)
+CFLAGS_release := -O2
+CFLAGS_debug   := -O1 -DDEBUG=1
+LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
+
+.PHONY: all help clean distclean deps doctor run gdb test check-slow unit iso usb loc format stack oracle FORCE
+all: $(KERNELS) $(INITRAMFS) $(ISO)
+	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
+
+# --- The kernel, once per build ----------------------------------------------------------------------------------------------
+# Linked twice. The first link has an empty symbol table; from its symbols we make the real one, which lies behind all code, so
+# the second link moves no function. That it did not is checked, as are the load addresses and the boot headers.
+define kernel_rules
+build/$(1)/objects := $$(patsubst %,build/$(1)/%.o,$$(basename $$(SOURCES))) build/$(1)/font.o
+
+build/$(1)/.flags: FORCE
+	@mkdir -p $$(@D)
+	@echo '$$(CC) $$(compiler_id) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(LDFLAGS)' | cmp -s - $$@ || \
+		echo '$$(CC) $$(compiler_id) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(LDFLAGS)' >$$@
+
+build/$(1)/%.o: %.c build/$(1)/.flags
+	@mkdir -p $$(@D)
+	@echo "  CC $(1)  $$<"
+	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) -MMD -MP -c -o $$@ $$<
+
+build/$(1)/%.o: %.S build/$(1)/.flags
+	@mkdir -p $$(@D)
+	@echo "  AS $(1)  $$<"
+	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) -D__ASSEMBLY__ -MMD -MP -c -o $$@ $$<
+
+build/$(1)/font.o: build/font.S build/$(1)/.flags
+	@$$(CC) $$(CFLAGS_COMMON) -c -o $$@ $$<
+
+build/$(1)/faultline.elf: $$(build/$(1)/objects) linker.ld boot/ksyms.sh boot/checkelf.py
+	@echo "  LD $(1)  $$@"
+	@boot/ksyms.sh </dev/null >build/$(1)/ksyms0.S
+	@$$(CC) -m64 -c -o build/$(1)/ksyms0.o build/$(1)/ksyms0.S
+	@$$(LD) $$(LDFLAGS) -o build/$(1)/pass1.elf $$(build/$(1)/objects) build/$(1)/ksyms0.o
+	@$$(NM) -nS --defined-only build/$(1)/pass1.elf | boot/ksyms.sh >build/$(1)/ksyms.S
+	@$$(CC) -m64 -c -o build/$(1)/ksyms.o build/$(1)/ksyms.S
+	@$$(LD) $$(LDFLAGS) -Map build/$(1)/faultline.map -o build/$(1)/pass2.elf $$(build/$(1)/objects) build/$(1)/ksyms.o
+	@$$(NM) -nS --defined-only build/$(1)/pass2.elf | boot/ksyms.sh | cmp -s - build/$(1)/ksyms.S || \
+		{ echo "$$@: the symbol table moved the functions that it describes; .ksyms must lie behind .text" >&2; exit 1; }
+	@boot/checkelf.py build/$(1)/pass2.elf
+	@mv build/$(1)/pass2.elf $$@
+
+-include $$(patsubst %.o,%.d,$$(build/$(1)/objects))
+endef
+$(foreach build,release debug,$(eval $(call kernel_rules,$(build))))
+
+# The console font: GRUB's own, so that a package we need anyway provides it.
+build/font.S: boot/mkfont.py
+	@mkdir -p $(@D)
+	@echo "  FONT     $@"
+	@boot/mkfont.py $@
+
+# --- User space ----------------------------------------------------------------------------------------------------------------
+$(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs 2>/dev/null)
+	@mkdir -p $(@D)
+	@echo "  CPIO     $@"
+	@boot/mkinitramfs.sh $@
+
+build/tests/guest-init: tests/lib/guest-init.c
+	@mkdir -p $(@D)
+	@command -v $(MUSL_CC) >/dev/null || { echo "No '$(MUSL_CC)'. Run: make deps" >&2; exit 1; }
+	@echo "  MUSL     $@"
+	@$(MUSL_CC) -static -O2 -s -Wall -Wextra -o $@ $<
+
+build/tests/kvm-probe: tests/lib/kvm-probe.S
+	@mkdir -p $(@D)
+	@$(HOST_CC) -m32 -c -o $@.o $<
+	@$(LD) -m elf_i386 -Ttext=0x100000 --build-id=none -o $@ $@.o
+
+# --- Images --------------------------------------------------------------------------------------------------------------------
+iso: $(ISO)
+$(ISO): $(KERNELS) $(INITRAMFS) boot/grub.cfg boot/mkimage.sh
+	@echo "  ISO      $@"
+	@boot/mkimage.sh $@ /boot/grub/grub.cfg=boot/grub.cfg /boot/initramfs.cpio=$(INITRAMFS) \
+		/boot/faultline.elf=build/release/faultline.elf /boot/faultline-debug.elf=build/debug/faultline.elf
+
+usb: $(ISO)
+	@boot/usb.sh "$(ISO)" "$(DEV)"
+
+# --- Running -------------------------------------------------------------------------------------------------------------------
+deps:
+	@tests/lib/deps.sh
+
+oracle: deps
+	@python3 -B -c 'import sys; sys.path.insert(0, "tests/lib"); import vm; print("Linux", vm.fetch_linux())'
+
+doctor:
+	@tests/lib/deps.sh --check || :
+	@python3 -B tests/lib/run.py --doctor
+
+export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD
+run: deps
+	@$(MAKE) -s $(if $(filter direct,$(MEDIA)),$(KERNELS) $(INITRAMFS),$(ISO))
+	@python3 -B tests/lib/run.py
+
+gdb: deps
+	@$(MAKE) -s $(KERNELS) $(INITRAMFS)
+	@python3 -B tests/lib/run.py --gdb
+
+test: deps
+	@tests/run.sh
+
+check-slow: deps
+	@tests/run.sh --slow
+
+unit: deps
+	@tests/run.sh unit
+
+# --- Looking at the source -------------------------------------------------------------------------------------------------------
+ring0 = $(wildcard boot/*.[chS] kernel/*.[chS] kernel/x86/*.[chS] mm/*.[chS] mm/*/*.[chS] fs/*.[chS] linker.ld)
+loc:
+	@wc -l $(wildcard mm/*.[chS] mm/*/*.[chS]) /dev/null | tail -1 | awk '{ printf "mm/      %6d lines of %6d\n", $$1, 9000 }'
+	@cat $(ring0) /dev/null | wc -l | awk '{ printf "ring 0   %6d lines of %6d\n", $$1, 25000 }'
+	@for d in boot kernel mm fs user tests; do \
+		printf '%-8s %6d lines of C and assembly\n' $$d/ \
+			$$(find $$d -name '*.[chS]' -exec cat {} + 2>/dev/null | wc -l); done
+
+format:
+	@command -v clang-format >/dev/null || { echo "No clang-format; install the package clang-format." >&2; exit 1; }
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+stack:
+	@mkdir -p build/stack
+	@for f in $(filter %.c,$(SOURCES)); do $(CC) $(CFLAGS_COMMON) $(CFLAGS_release) -fstack-usage -c \
+		-o build/stack/$$(echo $$f | tr / -).o $$f; done
+	@cat build/stack/*.su | sort -t'	' -k2 -nr | head -20
+
+clean:
+	@rm -rf build
+
+distclean: clean
+
+help:
+	@echo 'make              build the kernel (release and debug), the initramfs and the boot image'
+	@echo 'make run          boot it here; the serial console is this terminal (leave with Ctrl-A X)'
+	@echo '                    CPUS=2 MEM=1G FIRMWARE=bios|uefi MEDIA=direct|iso|usb APPEND="kernel parameters"'
+	@echo '                    GFX=1 for a window, BUILD=debug for the checked kernel, QEMU=path'
+	@echo 'make test         every quick test; ends with "N passed, N failed, N skipped"'
+	@echo 'make check-slow   the quick tests and the long ones'
+	@echo 'make unit         only the tests that run on the host (ASan, UBSan)'
+	@echo 'make iso          build/faultline.iso: for CD, USB stick, BIOS and UEFI'
+	@echo 'make usb DEV=/dev/sdX   write it to a stick, after asking'
+	@echo 'make gdb          boot it halted under gdb, with symbols'
+	@echo 'make deps         install with apt what is missing (run and test do it by themselves)'
+	@echo 'make doctor       what this machine has: packages, QEMU, hardware virtualisation'
+	@echo 'make oracle       fetch the Linux kernel that tests compare with'
+	@echo 'make loc          lines of code;   make stack   the largest stack frames'
+	@echo 'make format       clang-format;    make clean   remove everything that was built'
+	@echo 'CC=clang builds with Clang. WERROR=1 makes warnings errors.'
+	@echo 'tests/guest.sh -- COMMAND     run one command in a guest; --help tells the options'

@@ -1,0 +1,112 @@
+"""make run, make gdb, make doctor: a machine for a person rather than for a test. Settings come from make's variables."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import vm
+from vm import Trouble, note
+
+SETTINGS = {name: os.environ.get(name, "") for name in
+            ("CPUS", "MEM", "FIRMWARE", "MEDIA", "APPEND", "GFX", "CPU", "QEMU", "BUILD")}
+
+
+def build_machine(qemu, directory, accelerator=None):
+    s = SETTINGS
+    media, firmware = s["MEDIA"] or "direct", s["FIRMWARE"] or "bios"
+    if media not in ("direct", "iso", "usb"):
+        raise Trouble(f"MEDIA is direct, iso or usb, not '{media}'")
+    if firmware not in ("bios", "uefi"):
+        raise Trouble(f"FIRMWARE is bios or uefi, not '{firmware}'")
+    if firmware == "uefi" and media == "direct":
+        media = "iso"
+        vm.make("build/faultline.iso")
+    machine = vm.Machine(qemu, s["CPUS"] or "2", s["MEM"] or "1G", s["CPU"] or None, accelerator=accelerator)
+    machine.firmware(firmware, directory)
+    if media == "direct":
+        machine.direct(vm.faultline_kernel(s["BUILD"] or "release"), vm.INITRAMFS, s["APPEND"])
+    else:
+        if s["APPEND"] or s["BUILD"]:
+            note("run: APPEND and BUILD are for MEDIA=direct; here choose in the menu (e edits an entry)")
+        machine.medium(media, os.path.join(vm.BUILD, "faultline.iso"))
+    machine.add("-vga", "std" if s["GFX"] or media != "direct" else "none")
+    if s["GFX"]:
+        if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+            raise Trouble("GFX=1 needs a graphical desktop; leave it out to use this terminal")
+        machine.add("-display", "gtk" if os.path.exists("/usr/share/doc/qemu-system-gui") else "sdl")
+    else:
+        machine.add("-display", "none")
+    return machine, media, firmware
+
+
+def run():
+    qemu = vm.Qemu(SETTINGS["QEMU"] or None)
+    with tempfile.TemporaryDirectory(prefix="faultline-run.") as directory:
+        machine, media, firmware = build_machine(qemu, directory)
+        machine.add("-chardev", "stdio,id=terminal,mux=on,signal=off", "-serial", "chardev:terminal",
+                    "-mon", "chardev=terminal")
+        how = {"kvm": "hardware virtualisation", "tcg": "software emulation"}[machine.accelerator]
+        note(f"run: {SETTINGS['CPUS'] or 2} CPUs, {SETTINGS['MEM'] or '1G'}, {firmware}, {media}, QEMU {qemu.version()}, "
+             f"{how} ({machine.why})")
+        note("run: this terminal is the serial console; Ctrl-A X ends the machine, Ctrl-A H tells more")
+        status = subprocess.call(vm.kill_with_parent(machine.command))
+        note("run: the machine is off" if status == 0 else f"run: QEMU ended with status {status}")
+        return status
+
+
+def gdb():
+    """QEMU waits for gdb on a socket of its own: any number of checkouts can debug at the same time."""
+    if not shutil.which("gdb"):
+        raise Trouble("no gdb; install the package gdb")
+    qemu = vm.Qemu(SETTINGS["QEMU"] or None)
+    with tempfile.TemporaryDirectory(prefix="faultline-gdb.") as directory:
+        # Software emulation: breakpoints in a guest that is just starting do not work under hardware virtualisation.
+        machine, _, _ = build_machine(qemu, directory, accelerator="tcg")
+        socket, log = os.path.join(directory, "gdb"), os.path.join(vm.BUILD, "gdb-console.log")
+        machine.add("-chardev", f"socket,id=gdb,path={socket},server=on,wait=off", "-gdb", "chardev:gdb", "-S",
+                    "-serial", f"file:{log}", "-monitor", "none")
+        guest = subprocess.Popen(vm.kill_with_parent(machine.command), stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            while not os.path.exists(socket):
+                if guest.poll() is not None:
+                    raise Trouble("QEMU did not start")
+            note(f"gdb: the console goes to {log} (tail -f it in another terminal)")
+            command = ["gdb", "-q", "-iex", f"add-auto-load-safe-path {vm.TOP}", "-ex", f"directory {vm.TOP}",
+                       "-ex", f"target remote {socket}"]
+            helpers = os.path.join(vm.TOP, "tests/lib/gdb-helpers.py")
+            if os.path.exists(helpers):
+                command += ["-x", helpers]
+            commands = os.environ.get("GDB_COMMANDS")	# for scripts: run these and leave
+            if commands:
+                command += ["-batch"] + [w for line in commands.split(";") for w in ("-ex", line.strip())]
+            return subprocess.call(command + [vm.faultline_kernel(SETTINGS["BUILD"] or "debug")])
+        finally:
+            guest.kill()
+            guest.wait()
+
+
+def doctor():
+    qemu = vm.Qemu(SETTINGS["QEMU"] or None)
+    print(f"qemu:     {qemu.path}, version {qemu.version()}")
+    kind, why = qemu.accelerator()
+    print(f"speed:    {'hardware virtualisation' if kind == 'kvm' else 'software emulation'} ({why})")
+    print(f"cpu:      {vm.cpu_argument(qemu, None, False)}")
+    for program in ("gcc", "clang", "ld", "grub-mkrescue"):
+        path = shutil.which(program)
+        text = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.split("\n")[0] if path else "not there"
+        print(f"{program + ':':<9} {text}")
+    version = os.path.join(vm.LINUX_DIR, "version")
+    print("oracle:  ", "Linux " + open(version).read().strip() if os.path.exists(version) else "not fetched yet (make oracle)")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        action = {"--gdb": gdb, "--doctor": doctor}.get(sys.argv[1] if len(sys.argv) > 1 else "", run)
+        sys.exit(action())
+    except Trouble as e:
+        note(f"{os.path.basename(sys.argv[0])[:-3]}: {e}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
