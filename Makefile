@@ -49,10 +49,11 @@ ifneq ($(if $(MAKECMDGOALS),$(filter-out $(no_build_goals),$(MAKECMDGOALS)),all)
 -include $(FLAGS_MK)
 endif
 
-$(FLAGS_MK):
+$(FLAGS_MK): Makefile
 	@command -v $(firstword $(CC)) >/dev/null || { echo "No C compiler '$(CC)'. Run: make deps" >&2; exit 1; }
 	@mkdir -p build
-	@probe() { echo 'int probe;' | $(CC) -Werror "$$@" -c -x c -o /dev/null - 2>/dev/null; }; \
+	@# -Wno-x is accepted, and complained about later, by a compiler that has no -Wx.
+	@probe() { echo 'int probe;' | $(CC) -Werror "$${1/#-Wno-/-W}" -c -x c -o /dev/null - 2>/dev/null; }; \
 	{ printf 'probed_cflags :='; for f in $(PROBE); do ! probe "$$f" || printf ' %s' "$$f"; done; \
 	  printf '\nprobed_ldflags :='; for f in $(PROBE_LD); do ! $(LD) "$$f" -v >/dev/null 2>&1 || printf ' %s' "$$f"; done; \
 	  echo; } >$@.tmp
