@@ -394,7 +394,8 @@ class Run:
 
 def tail(log, lines):
     """The end of the log; from well before the panic when there is one, so that the cause is seen."""
-    text = log.decode(errors="replace").replace("\r", "").rstrip("\n").split("\n")
+    text = re.sub(r"\x1b\[[0-9;=?]*[A-Za-z]|[^\n\t\x20-\x7e\x80-\U0010ffff]", "", log.decode(errors="replace"))
+    text = text.rstrip("\n").split("\n")
     where = next((i for i, line in enumerate(text) if PANIC.match(line.encode())), None)
     begin = len(text) - lines
     if where is not None:
