@@ -23,6 +23,9 @@ mformat			mtools
 busybox			busybox-static
 zstd			zstd
 xz			xz-utils
+/usr/include/lua5.4/lua.h	liblua5.4-dev
+/usr/include/sqlite3.h	libsqlite3-dev
+/usr/include/libtcc.h	libtcc-dev
 '
 missing=()
 while read -r thing package; do

@@ -6,7 +6,9 @@ Every .c, .cc and .sh file of DIRECTORY is a test. It passes with status 0, is s
 fails with anything else. Its first comment may hold settings, one a line:
 
     only: faultline | linux        the other kernel does not run it
-    libc: glibc                    static glibc instead of static musl
+    libc: glibc                    glibc instead of musl
+    link: dynamic                  with the C library's loader and shared objects in the guest (musl only)
+    libs: -lNAME...                more libraries, from Debian packages (tests/lib/deps.sh lists those)
     cpus: 1 2 4 8                  a boot, and a result, for each number (2)
     mem: 2G                        memory of the guest (1G)
     append: PARAMETERS             more kernel parameters
@@ -31,8 +33,9 @@ from concurrent.futures import ThreadPoolExecutor
 import vm
 from vm import Trouble, note
 
-KEYS = ("only", "libc", "cpus", "mem", "append", "build", "timeout", "slow", "expect", "arguments", "files")
+KEYS = ("only", "libc", "link", "libs", "cpus", "mem", "append", "build", "timeout", "slow", "expect", "arguments", "files")
 GUEST = os.path.join(vm.TOP, "tests/guest.sh")
+MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"		# the loader and libc are one file
 BOOT_SECONDS = 90
 SHOWN_BYTES = 4000
 
@@ -99,10 +102,13 @@ def build(test, directory, output):
         return None
     compiler = "g++" if test.kind == ".cc" else "gcc" if test.get("libc") == "glibc" else "musl-gcc"
     flags = ["-std=gnu++17"] if test.kind == ".cc" else ["-std=gnu11"]
-    done = subprocess.run([compiler, *flags, "-static", "-O2", "-g1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-pthread",
-                           "-I", vm.TOP, "-I", directory, "-o", program, test.path], capture_output=True, text=True)
-    if done.returncode == 0 and done.stderr:
-        note(done.stderr.rstrip())
+    linking = [] if test.get("link") == "dynamic" else ["-static"]
+    done = subprocess.run([compiler, *flags, *linking, "-O2", "-g1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-pthread",
+                           "-I", vm.TOP, "-I", directory, "-o", program, test.path, *str(test.get("libs", "")).split()],
+                          capture_output=True, text=True)
+    warnings = [line for line in done.stderr.split("\n") if "warning:" in line and "statically linked" not in line]
+    if done.returncode == 0 and warnings:
+        note("\n".join(warnings))
     return None if done.returncode == 0 else done.stderr
 
 
@@ -139,6 +145,7 @@ def run_boot(kernel, boot, tests, output, report):
                 f.writelines(f"{t.name} {t.limit()} {t.get('arguments', '')}\n" for t in left)
             with open(os.path.join(d, "runner"), "w") as f:
                 f.write(RUNNER)
+            loaders = [MUSL_LOADER] if any(t.get("link") == "dynamic" for t in left) else []
             command = [GUEST, "--kernel", kernel, "--cpus", str(cpus), "--mem", mem,
                        "--timeout", str(BOOT_SECONDS + sum(t.limit() for t in left)),
                        "--add", os.path.join(d, "list"), "--add", os.path.join(d, "runner")]
@@ -146,6 +153,8 @@ def run_boot(kernel, boot, tests, output, report):
                 command += ["--build", build_kind]
             if append:
                 command += ["--append", append]
+            for loader in loaders:
+                command += ["--add", f"{os.path.realpath(loader)}:{loader}"]
             for t in left:
                 command += ["--add", f"{os.path.join(output, t.name)}:/t/tests/{t.name}"]
                 for extra in str(t.get("files", "")).split():
