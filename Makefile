@@ -5,6 +5,11 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/bash
 
+# Building uses every processor; running does not, since a parallel make does not hand on the terminal.
+ifeq ($(MAKELEVEL)$(filter-out all kernels iso build/%,$(or $(MAKECMDGOALS),all)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 # --- What a user may set ---------------------------------------------------------------------------------------------------
 ifneq ($(filter default undefined,$(origin CC)),)
 CC := gcc
@@ -26,22 +31,25 @@ GFX	 ?=
 CPU	 ?=
 QEMU	 ?=
 
+# Where everything goes. Another directory for another compiler keeps both: make O=build/clang CC=clang kernels
+O	 ?= build
+
 # --- What is built ---------------------------------------------------------------------------------------------------------
 SOURCE_DIRS := boot kernel kernel/x86 mm mm/sync fs
 SOURCES	:= $(sort $(wildcard $(addsuffix /*.c,$(SOURCE_DIRS)) $(addsuffix /*.S,$(SOURCE_DIRS))))
-KERNELS	:= build/release/faultline.elf build/debug/faultline.elf
-INITRAMFS := build/initramfs.cpio
-ISO	:= build/faultline.iso
+KERNELS	:= $(O)/release/faultline.elf $(O)/debug/faultline.elf
+INITRAMFS := $(O)/initramfs.cpio
+ISO	:= $(O)/faultline.iso
 
 # --- Compilers: probe each flag that is not universal, once per compiler -----------------------------------------------------
 # A flag that a compiler does not know is left out, never assumed: neither an old nor a next year's compiler breaks the build.
 compiler_id := $(shell { $(CC) --version 2>/dev/null || echo missing; } | head -1 | tr -cd 'A-Za-z0-9.-')
-FLAGS_MK := build/flags-$(compiler_id).mk
+FLAGS_MK := $(O)/flags-$(compiler_id).mk
 PROBE := -fcf-protection=none -fno-stack-protector -fno-stack-clash-protection -mgeneral-regs-only -fno-pie -fno-pic \
 	-fno-asynchronous-unwind-tables -fno-unwind-tables -fno-tree-loop-distribute-patterns -fno-strict-overflow \
 	-fno-delete-null-pointer-checks -mno-outline-atomics -mskip-rax-setup -fmax-errors=20 -ferror-limit=20 \
 	-Wno-address-of-packed-member -Wno-gnu-variable-sized-type-not-at-end -Wimplicit-fallthrough \
-	-Wstrict-prototypes -Wmissing-prototypes -Wvla -Wframe-larger-than=3072
+	-Werror=implicit-function-declaration -Werror=int-conversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wframe-larger-than=3072
 PROBE_LD := --no-warn-rwx-segments --no-warn-execstack
 
 no_build_goals := help clean distclean deps doctor loc format oracle
@@ -51,7 +59,7 @@ endif
 
 $(FLAGS_MK): Makefile
 	@command -v $(firstword $(CC)) >/dev/null || { echo "No C compiler '$(CC)'. Run: make deps" >&2; exit 1; }
-	@mkdir -p build
+	@mkdir -p $(O)
 	@# -Wno-x is accepted, and complained about later, by a compiler that has no -Wx.
 	@probe() { echo 'int probe;' | $(CC) -Werror "$${1/#-Wno-/-W}" -c -x c -o /dev/null - 2>/dev/null; }; \
 	{ printf 'probed_cflags :='; for f in $(PROBE); do ! probe "$$f" || printf ' %s' "$$f"; done; \
@@ -65,53 +73,55 @@ CFLAGS_release := -O2
 CFLAGS_debug   := -O1 -DDEBUG=1
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
-.PHONY: all help clean distclean deps doctor run gdb test check-slow unit iso usb loc format stack oracle FORCE
+.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit iso usb loc format stack oracle FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
+
+kernels: $(KERNELS)
 
 # --- The kernel, once per build ----------------------------------------------------------------------------------------------
 # Linked twice. The first link has an empty symbol table; from its symbols we make the real one, which lies behind all code, so
 # the second link moves no function. That it did not is checked, as are the load addresses and the boot headers.
 define kernel_rules
-build/$(1)/objects := $$(patsubst %,build/$(1)/%.o,$$(basename $$(SOURCES))) build/$(1)/font.o
+$(O)/$(1)/objects := $$(patsubst %,$(O)/$(1)/%.o,$$(basename $$(SOURCES))) $(O)/$(1)/font.o
 
-build/$(1)/.flags: FORCE
+$(O)/$(1)/.flags: FORCE
 	@mkdir -p $$(@D)
 	@echo '$$(CC) $$(compiler_id) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(LDFLAGS)' | cmp -s - $$@ || \
 		echo '$$(CC) $$(compiler_id) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(LDFLAGS)' >$$@
 
-build/$(1)/%.o: %.c build/$(1)/.flags
+$(O)/$(1)/%.o: %.c $(O)/$(1)/.flags
 	@mkdir -p $$(@D)
 	@echo "  CC $(1)  $$<"
 	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) -MMD -MP -c -o $$@ $$<
 
-build/$(1)/%.o: %.S build/$(1)/.flags
+$(O)/$(1)/%.o: %.S $(O)/$(1)/.flags
 	@mkdir -p $$(@D)
 	@echo "  AS $(1)  $$<"
 	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) -D__ASSEMBLY__ -MMD -MP -c -o $$@ $$<
 
-build/$(1)/font.o: build/font.S build/$(1)/.flags
+$(O)/$(1)/font.o: $(O)/font.S $(O)/$(1)/.flags
 	@$$(CC) $$(CFLAGS_COMMON) -c -o $$@ $$<
 
-build/$(1)/faultline.elf: $$(build/$(1)/objects) linker.ld boot/ksyms.sh boot/checkelf.py
+$(O)/$(1)/faultline.elf: $$($(O)/$(1)/objects) linker.ld boot/ksyms.sh boot/checkelf.py
 	@echo "  LD $(1)  $$@"
-	@boot/ksyms.sh </dev/null >build/$(1)/ksyms0.S
-	@$$(CC) -m64 -c -o build/$(1)/ksyms0.o build/$(1)/ksyms0.S
-	@$$(LD) $$(LDFLAGS) -o build/$(1)/pass1.elf $$(build/$(1)/objects) build/$(1)/ksyms0.o
-	@$$(NM) -nS --defined-only build/$(1)/pass1.elf | boot/ksyms.sh >build/$(1)/ksyms.S
-	@$$(CC) -m64 -c -o build/$(1)/ksyms.o build/$(1)/ksyms.S
-	@$$(LD) $$(LDFLAGS) -Map build/$(1)/faultline.map -o build/$(1)/pass2.elf $$(build/$(1)/objects) build/$(1)/ksyms.o
-	@$$(NM) -nS --defined-only build/$(1)/pass2.elf | boot/ksyms.sh | cmp -s - build/$(1)/ksyms.S || \
+	@boot/ksyms.sh </dev/null >$(O)/$(1)/ksyms0.S
+	@$$(CC) -m64 -c -o $(O)/$(1)/ksyms0.o $(O)/$(1)/ksyms0.S
+	@$$(LD) $$(LDFLAGS) -o $(O)/$(1)/pass1.elf $$($(O)/$(1)/objects) $(O)/$(1)/ksyms0.o
+	@$$(NM) -nS --defined-only $(O)/$(1)/pass1.elf | boot/ksyms.sh >$(O)/$(1)/ksyms.S
+	@$$(CC) -m64 -c -o $(O)/$(1)/ksyms.o $(O)/$(1)/ksyms.S
+	@$$(LD) $$(LDFLAGS) -Map $(O)/$(1)/faultline.map -o $(O)/$(1)/pass2.elf $$($(O)/$(1)/objects) $(O)/$(1)/ksyms.o
+	@$$(NM) -nS --defined-only $(O)/$(1)/pass2.elf | boot/ksyms.sh | cmp -s - $(O)/$(1)/ksyms.S || \
 		{ echo "$$@: the symbol table moved the functions that it describes; .ksyms must lie behind .text" >&2; exit 1; }
-	@boot/checkelf.py build/$(1)/pass2.elf
-	@mv build/$(1)/pass2.elf $$@
+	@boot/checkelf.py $(O)/$(1)/pass2.elf
+	@mv $(O)/$(1)/pass2.elf $$@
 
--include $$(patsubst %.o,%.d,$$(build/$(1)/objects))
+-include $$(patsubst %.o,%.d,$$($(O)/$(1)/objects))
 endef
 $(foreach build,release debug,$(eval $(call kernel_rules,$(build))))
 
 # The console font: GRUB's own, so that a package we need anyway provides it.
-build/font.S: boot/mkfont.py
+$(O)/font.S: boot/mkfont.py
 	@mkdir -p $(@D)
 	@echo "  FONT     $@"
 	@boot/mkfont.py $@
@@ -122,13 +132,13 @@ $(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs 2>/dev
 	@echo "  CPIO     $@"
 	@boot/mkinitramfs.sh $@
 
-build/tests/guest-init: tests/lib/guest-init.c
+$(O)/tests/guest-init: tests/lib/guest-init.c
 	@mkdir -p $(@D)
 	@command -v $(MUSL_CC) >/dev/null || { echo "No '$(MUSL_CC)'. Run: make deps" >&2; exit 1; }
 	@echo "  MUSL     $@"
 	@$(MUSL_CC) -static -O2 -s -Wall -Wextra -o $@ $<
 
-build/tests/kvm-probe: tests/lib/kvm-probe.S
+$(O)/tests/kvm-probe: tests/lib/kvm-probe.S
 	@mkdir -p $(@D)
 	@$(HOST_CC) -m32 -c -o $@.o $<
 	@$(LD) -m elf_i386 -Ttext=0x100000 --build-id=none -o $@ $@.o
@@ -138,7 +148,7 @@ iso: $(ISO)
 $(ISO): $(KERNELS) $(INITRAMFS) boot/grub.cfg boot/mkimage.sh
 	@echo "  ISO      $@"
 	@boot/mkimage.sh $@ /boot/grub/grub.cfg=boot/grub.cfg /boot/initramfs.cpio=$(INITRAMFS) \
-		/boot/faultline.elf=build/release/faultline.elf /boot/faultline-debug.elf=build/debug/faultline.elf
+		/boot/faultline.elf=$(O)/release/faultline.elf /boot/faultline-debug.elf=$(O)/debug/faultline.elf
 
 usb: $(ISO)
 	@boot/usb.sh "$(ISO)" "$(DEV)"
@@ -156,11 +166,11 @@ doctor:
 
 export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD
 run: deps
-	@$(MAKE) -s $(if $(filter direct,$(MEDIA)),$(KERNELS) $(INITRAMFS),$(ISO))
+	@$(MAKE) -s -j$$(nproc) $(if $(filter direct,$(MEDIA)),$(KERNELS) $(INITRAMFS),$(ISO))
 	@python3 -B tests/lib/run.py
 
 gdb: deps
-	@$(MAKE) -s $(KERNELS) $(INITRAMFS)
+	@$(MAKE) -s -j$$(nproc) $(KERNELS) $(INITRAMFS)
 	@python3 -B tests/lib/run.py --gdb
 
 test: deps
@@ -186,13 +196,13 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 stack:
-	@mkdir -p build/stack
+	@mkdir -p $(O)/stack
 	@for f in $(filter %.c,$(SOURCES)); do $(CC) $(CFLAGS_COMMON) $(CFLAGS_release) -fstack-usage -c \
-		-o build/stack/$$(echo $$f | tr / -).o $$f; done
-	@cat build/stack/*.su | sort -t'	' -k2 -nr | head -20
+		-o $(O)/stack/$$(echo $$f | tr / -).o $$f; done
+	@cat $(O)/stack/*.su | sort -t'	' -k2 -nr | head -20
 
 clean:
-	@rm -rf build
+	@rm -rf $(O)
 
 distclean: clean
 

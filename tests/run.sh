@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run the tests, group by group, and count.
 #
-#     tests/run.sh [--slow] [GROUP]...		groups: unit door guest race boot stress; all of them without a name
+#     tests/run.sh [--slow] [GROUP]...		groups: build unit guest race stress boot door; all of them without a name
 #
 # A group is a program that prints `ok: NAME`, `FAIL: NAME: WHY` and `skip: NAME: WHY` lines and, when it got to its end,
 # `end: GROUP`. A group that does not get there, or that failed without naming a test, counts as one failure more.
@@ -14,17 +14,18 @@ groups=()
 for word in "$@"; do
 	case $word in
 	--slow)	slow=--slow ;;
-	-*)	echo "usage: tests/run.sh [--slow] [unit|door|guest|race|boot|stress]..." >&2; exit 2 ;;
+	-*)	echo "usage: tests/run.sh [--slow] [build|unit|guest|race|stress|boot|door]..." >&2; exit 2 ;;
 	*)	groups+=("$word") ;;
 	esac
 done
-[ ${#groups[@]} -gt 0 ] || groups=(unit guest race stress boot door)
+[ ${#groups[@]} -gt 0 ] || groups=(build unit guest race stress boot door)
 export SLOW=$slow
 
 has_tests() { compgen -G "tests/$1/*.c" >/dev/null || compgen -G "tests/$1/*.cc" >/dev/null || compgen -G "tests/$1/*.sh" >/dev/null; }
 
 command_of() {
 	case $1 in
+	build)		echo tests/build.sh ;;
 	unit)		echo python3 -B tests/lib/unit_tests.py ;;
 	guest|race)	echo python3 -B tests/lib/guest_tests.py $slow tests/$1 ;;
 	stress)		echo python3 -B tests/lib/guest_tests.py $slow --kernel faultline tests/stress ;;
@@ -39,7 +40,7 @@ mkdir -p build/tests
 results=build/tests/results.txt
 : >"$results"
 echo "Building ..."
-make -s all build/tests/guest-init >build/tests/build.log 2>&1 ||
+flock build/.lock-make make -s -j"$(nproc)" all build/tests/guest-init build/tests/kvm-probe >build/tests/build.log 2>&1 ||
 	{ cat build/tests/build.log; echo "FAIL: build" | tee -a "$results"; groups=(); }
 
 for group in ${groups[@]+"${groups[@]}"}; do

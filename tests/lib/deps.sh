@@ -27,6 +27,9 @@ xz			xz-utils
 /usr/include/sqlite3.h	libsqlite3-dev
 /usr/include/libtcc.h	libtcc-dev
 '
+# Where both compilers are to be tried.
+[ "${CI-}" != true ] || needs+='clang			clang
+'
 missing=()
 while read -r thing package; do
 	[ -n "$thing" ] || continue

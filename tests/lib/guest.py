@@ -449,7 +449,8 @@ def main(argv):
         qemu = vm.Qemu(o.qemu)
         targets = ["build/initramfs.cpio", "build/tests/guest-init"]
         if o.kernel == "faultline":
-            targets.append(f"build/{o.build}/faultline.elf")
+            if not os.environ.get("FAULTLINE_KERNEL"):
+                targets.append(f"build/{o.build}/faultline.elf")
             if o.media != "direct":
                 targets.append("build/faultline.iso")
         vm.make(*targets)

@@ -65,7 +65,7 @@ def make(*targets):
     if os.environ.get("CC"):
         environment["CC"] = os.environ["CC"]
     with Locked("make"):
-        done = subprocess.run(["make", "-s", "-C", TOP, "--no-print-directory", *targets], env=environment,
+        done = subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "-C", TOP, "--no-print-directory", *targets], env=environment,
                               stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if done.returncode:
         raise Trouble(f"cannot build {' '.join(targets)} (see above)")
@@ -252,7 +252,8 @@ LINUX_DIR = os.path.join(CACHE, "linux")
 
 
 def faultline_kernel(build):
-    return os.path.join(BUILD, build, "faultline.elf")
+    """The kernel to boot directly; FAULTLINE_KERNEL names another one, such as what another compiler made."""
+    return os.environ.get("FAULTLINE_KERNEL") or os.path.join(BUILD, build, "faultline.elf")
 
 
 def fetch_linux():
