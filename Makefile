@@ -193,7 +193,8 @@ loc:
 
 format:
 	@command -v clang-format >/dev/null || { echo "No clang-format; install the package clang-format." >&2; exit 1; }
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+	@files=$$(git diff --name-only --diff-filter=d HEAD -- '*.c' '*.h'; git ls-files -o --exclude-standard -- '*.c' '*.h'); \
+		[ -z "$$files" ] || clang-format -i $$files
 
 stack:
 	@mkdir -p $(O)/stack
@@ -221,6 +222,6 @@ help:
 	@echo 'make doctor       what this machine has: packages, QEMU, hardware virtualisation'
 	@echo 'make oracle       fetch the Linux kernel that tests compare with'
 	@echo 'make loc          lines of code;   make stack   the largest stack frames'
-	@echo 'make format       clang-format;    make clean   remove everything that was built'
+	@echo 'make format       clang-format what you changed;   make clean   remove everything that was built'
 	@echo 'CC=clang builds with Clang. WERROR=1 makes warnings errors.'
 	@echo 'tests/guest.sh -- COMMAND     run one command in a guest; --help tells the options'

@@ -435,6 +435,14 @@ def verdict(run, end):
     return PANICKED
 
 
+class Expired(Exception):
+    """SIGUSR1: whoever runs us has waited long enough; as if --timeout had passed."""
+
+
+def expired(number, frame):
+    raise Expired
+
+
 def interrupted(number, frame):
     # The handlers' only job is to leave through the finally clauses.
     signal.signal(number, signal.SIG_IGN)
@@ -442,6 +450,11 @@ def interrupted(number, frame):
 
 
 def main(argv):
+    for fd in range(3):			# a caller may have closed some; no pipe of ours may land there
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
     try:
@@ -468,7 +481,12 @@ def main(argv):
              f"QEMU {qemu.version()}, {how} ({machine.why})")
         log_file = open(o.log, "wb") if o.log else None
         run = Run(machine, secret, o.timeout, log_file)
-        end = run.loop()
+        signal.signal(signal.SIGUSR1, expired)
+        try:
+            end = run.loop()
+        except Expired:
+            end = "timeout"
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         run.stop()
         run.flush()
         if os.environ.get("FAULTLINE_TIMES") and run.ready_after is not None:

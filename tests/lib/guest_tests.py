@@ -25,6 +25,8 @@ another boot runs the rest: no test can take others with it.
 import os
 import re
 import secrets
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,6 +136,23 @@ class Reporter:
                 print(f"    | {line}", flush=True)
 
 
+def lines_of(guest, patience):
+    """The guest's lines; when none came for patience() seconds, the door is told that the time is over."""
+    buffered = b""
+    fd = guest.stdout.fileno()
+    while True:
+        if not select.select([fd], [], [], patience())[0]:
+            guest.send_signal(signal.SIGUSR1)
+            if not select.select([fd], [], [], 30)[0]:
+                return
+        data = os.read(fd, 65536)
+        if not data:
+            return
+        *lines, buffered = (buffered + data).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace")
+
+
 def run_boot(kernel, boot, tests, output, report):
     """One boot for these tests; another one for what is left whenever the guest does not survive a test."""
     cpus, mem, append, build_kind = boot
@@ -161,13 +180,14 @@ def run_boot(kernel, boot, tests, output, report):
                     command += ["--add", os.path.join(vm.TOP, extra)]
             guest = subprocess.Popen(command + ["--", f"exec ash /t/runner {nonce}"], stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            running, text, finished, timed_out = None, None, False, False
+            running, text, finished = None, None, False
+            # Silence is what tells a hang: no test says anything for longer than it may take.
+            patience = BOOT_SECONDS + 3 * cpus
             by_name = {t.name: t for t in left}
             with ThreadPoolExecutor(1) as pool:
                 errors = pool.submit(guest.stderr.read)
                 try:
-                    for raw in guest.stdout:
-                        line = raw.decode(errors="replace").rstrip("\n")
+                    for line in lines_of(guest, lambda: patience):
                         word, _, rest = line.partition(" ")
                         if word != nonce:
                             if text is not None and len(text) < SHOWN_BYTES * 2:
@@ -176,6 +196,7 @@ def run_boot(kernel, boot, tests, output, report):
                         what, *values = rest.split()
                         if what == "begin":
                             running, text = by_name[values[0]], ""
+                            patience = running.limit() + 30
                         elif what == "end":
                             report(by_name[values[0]], cpus, int(values[1]), int(values[2]), text)
                             left.remove(by_name[values[0]])
