@@ -7,16 +7,17 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "stress.h"
+#include "tests/stress/stress.h"
 
 static int ends[2];
+static volatile int stop;
 
 static void *reader(void *unused)
 {
 	char c;
 
 	(void)unused;
-	while (stress_goes_on()) {
+	while (!stop) {
 		struct pollfd p = { ends[0], POLLIN, 0 };
 
 		poll(&p, 1, 1);
@@ -30,7 +31,7 @@ static void *reader(void *unused)
 static void *writer(void *unused)
 {
 	(void)unused;
-	while (stress_goes_on())
+	while (!stop)
 		if (write(ends[1], "x", 1) < 0 && errno != EBADF && errno != EAGAIN && errno != EPIPE)
 			__atomic_add_fetch(&test_failures, 1, __ATOMIC_RELAXED);
 	return NULL;
@@ -39,7 +40,7 @@ static void *writer(void *unused)
 static void *closer(void *unused)
 {
 	(void)unused;
-	while (stress_goes_on()) {
+	while (!stop) {
 		int fresh[2];
 
 		if (pipe2(fresh, O_NONBLOCK))
@@ -61,14 +62,17 @@ static void work(void)
 	MUST(pipe2(ends, O_NONBLOCK) == 0);
 	for (int i = 0; i < 5; i++)
 		MUST(pthread_create(&t[i], NULL, fn[i], NULL) == 0);
+	sleep(2);
+	stop = 1;
 	for (int i = 0; i < 5; i++)
 		pthread_join(t[i], NULL);
+	stop = 0;
 	close(ends[0]);
 	close(ends[1]);
 }
 
 int main(void)
 {
-	stress_and_compare_memory(work, 1024);
+	stress_rounds(work, 3, 1024);
 	test_end();
 }

@@ -1,0 +1,245 @@
+/*
+ * Memory checks of the debug build.
+ *
+ * Stale translations. Emulated CPUs forgive a missing flush more often than not, so this is checked by bookkeeping.
+ * Every change of a user page-table entry goes through the writers of mm/pgtable.h; when a frame or a table disappears
+ * from a present entry, they call debug_entry_changed(), which makes a record: which mm and address (the struct page of
+ * the table knows both), which frame, by which instruction, at which generation of mm->tlb_gen. A flush that covers the
+ * address takes the record away; it has waited for every CPU, and mm/tlb.c checks their generations then. So a frame
+ * may be freed iff it has no record left. If it has, somebody may still reach it by the old translation: panic, naming
+ * who unmapped it and who frees it.
+ *
+ *	unmap (zap.c:120) ---- record ----- flush ---- record gone ---- free: fine
+ *	unmap (zap.c:120) ---- record ----- free: panic, "unmapped by zap_present+0x40, freed by release_pages+0x88"
+ *
+ * A table that was unlinked is held to more: the CPUs that are lazy on the mm must have left as well, so only a flush
+ * that says "tables freed" settles it. (A table that only moves, as in mremap, is settled for the active CPUs by an
+ * ordinary flush and for the lazy ones by the next of that kind.)
+ *
+ * Free frames carry a pattern from free to allocation: what is written to them in between is found at the latest then.
+ */
+#include "mm/debug.h"
+
+#ifdef DEBUG
+#include "kernel/panic.h"
+#include "kernel/printk.h"
+#include "kernel/string.h"
+#include "kernel/task.h"
+#include "mm/frame.h"
+#include "mm/mm.h"
+#include "mm/slab.h"
+#include "mm/vmstat.h"
+
+#define POISONED	0x4652454546524d45ul	/* page->private of a free frame that holds the pattern */
+#define PENDING_MASK	0xfffful		/* page->unmap_gen: number of its records; the generation above */
+#define NR_BUCKETS	256u
+
+/* One translation that was taken out of a table and not yet flushed. All fields: pending.lock. */
+struct unmapped {
+	struct unmapped	*next;
+	struct mm	*mm;
+	uintptr_t	 addr;
+	size_t		 size;
+	pfn_t		 pfn;
+	u64		 gen;
+	uintptr_t	 caller;
+	bool		 table;		/* the frame is a page-table page */
+	bool		 active_flushed;	/* table: only lazy CPUs are left */
+};
+
+static struct {
+	struct spinlock	 lock;			/* LOCK_LEAF_IRQ */
+	struct unmapped	*buckets[NR_BUCKETS];	/* by mm */
+	struct unmapped	*unused;
+	u64		 overflows;		/* records that found no room: checks not made */
+} pending = { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) };
+
+/* Enough for every CPU to have one full gather (mm/tlb.c keeps them short in debug builds). */
+void debug_frames_init(u64 nr_frames)
+{
+	u64 n = clamp(nr_frames / 8, 2048ul, 65536ul);
+	struct unmapped *u = boot_alloc(n * sizeof(*u), 64);
+
+	for (u64 i = 0; i < n; i++) {
+		u[i].next = pending.unused;
+		pending.unused = &u[i];
+	}
+}
+
+/* -- stale translations ---------------------------------------------------------------------------------------- */
+
+static struct unmapped **bucket(const struct mm *mm)
+{
+	return &pending.buckets[mm->context_id % NR_BUCKETS];
+}
+
+static void remember(struct mm *mm, uintptr_t addr, size_t size, pfn_t pfn, bool table, uintptr_t caller)
+{
+	struct page *p = pfn_to_page(pfn);
+	u64 gen = __atomic_load_n(&mm->tlb_gen, __ATOMIC_RELAXED);
+	unsigned long flags = spin_lock_irqsave(&pending.lock);
+	struct unmapped *u = pending.unused;
+
+	if (u) {
+		pending.unused = u->next;
+		*u = (struct unmapped){ .next = *bucket(mm), .mm = mm, .addr = addr, .size = size, .pfn = pfn, .gen = gen,
+					.caller = caller, .table = table };
+		*bucket(mm) = u;
+		p->unmap_gen = gen << 16 | ((p->unmap_gen & PENDING_MASK) + 1);
+	} else {
+		pending.overflows++;
+	}
+	spin_unlock_irqrestore(&pending.lock, flags);
+}
+
+static void forget(struct unmapped **link)
+{
+	struct unmapped *u = *link;
+
+	pfn_to_page(u->pfn)->unmap_gen--;
+	*link = u->next;
+	u->next = pending.unused;
+	pending.unused = u;
+}
+
+void debug_entry_changed(const void *slot, u64 old, u64 new_val, uintptr_t caller)
+{
+	static const size_t span[] = { 0, PAGE_SIZE, PMD_SIZE, PUD_SIZE, PGD_SIZE };
+
+	if (!(old & PTE_PRESENT))
+		return;				/* no CPU caches what is not present */
+	struct page *table = virt_to_page(slot);
+	if (!page_test(table, PG_table) || !table->table_level)
+		return;
+	bool leaf = table->table_level == 1 || (old & PTE_HUGE);
+	if (leaf && (old & PTE_SPECIAL))
+		return;				/* never freed */
+	pfn_t pfn = (old & PTE_PFN_MASK) >> PAGE_SHIFT;
+	if ((new_val & (PTE_PRESENT | PTE_PROTNONE)) && (new_val & PTE_PFN_MASK) >> PAGE_SHIFT == pfn)
+		return;				/* other rights to the same frame */
+	if (!pfn_valid(pfn))
+		return;
+	uintptr_t addr = table->index + ((uintptr_t)slot & ~PAGE_MASK) / 8 * span[table->table_level];
+	remember(table->pt_mm, addr, span[table->table_level], pfn, !leaf, caller);
+}
+
+void debug_flushed(struct mm *mm, uintptr_t start, uintptr_t end, bool tables)
+{
+	unsigned long flags = spin_lock_irqsave(&pending.lock);
+
+	for (struct unmapped **link = bucket(mm); *link; ) {
+		struct unmapped *u = *link;
+		bool covered = u->mm == mm && u->addr >= start && u->addr + u->size <= end;
+
+		if (u->mm == mm && u->table) {
+			u->active_flushed |= covered;
+			covered = tables && u->active_flushed;
+		}
+		if (covered)
+			forget(link);
+		else
+			link = &u->next;
+	}
+	spin_unlock_irqrestore(&pending.lock, flags);
+}
+
+u64 debug_pending_translations(struct mm *mm)
+{
+	u64 n = 0;
+	unsigned long flags = spin_lock_irqsave(&pending.lock);
+
+	for (struct unmapped *u = *bucket(mm); u; u = u->next)
+		n += u->mm == mm;
+	spin_unlock_irqrestore(&pending.lock, flags);
+	return n;
+}
+
+static void __noreturn stale_bug(pfn_t pfn, uintptr_t caller)
+{
+	const struct unmapped *found = NULL;
+
+	spin_lock_irqsave(&pending.lock);
+	for (unsigned int b = 0; b < NR_BUCKETS && !found; b++)
+		for (found = pending.buckets[b]; found && found->pfn != pfn; )
+			found = found->next;
+	__spin_unlock(&pending.lock);
+	if (!found)
+		panic("frame %lx: unflushed translations counted, none found; freed by %pS", pfn, (void *)caller);
+	panic("stale translation: %s %lx freed by %pS, but CPUs %lx may still use it at %lx of mm %p:\n"
+	      "  unmapped by %pS at generation %lu, not flushed since (now at %lu)", found->table ? "page table" : "frame", pfn,
+	      (void *)caller, found->mm->cpu_mask, found->addr, found->mm, (void *)found->caller, found->gen, found->mm->tlb_gen);
+}
+
+/* -- free frames ----------------------------------------------------------------------------------------------- */
+
+/* The block goes to the allocator: nobody may be able to reach it any more. */
+void debug_frame_free(struct page *p, unsigned int order, uintptr_t caller)
+{
+	for (struct page *end = p + (1ul << order); p < end; p++) {
+		u64 *words = page_to_virt(p), n = PAGE_SIZE / 8;
+
+		if (p->unmap_gen & PENDING_MASK)
+			stale_bug(page_to_pfn(p), caller);
+		p->private = POISONED;
+		__asm__ volatile("rep stosq" : "+D"(words), "+c"(n) : "a"(FRAME_POISON) : "memory");
+	}
+}
+
+void debug_frame_alloc(struct page *p, unsigned int order)
+{
+	for (struct page *end = p + (1ul << order); p < end; p++) {
+		const u64 *words = page_to_virt(p);
+
+		if (p->flags || p->refcount || p->mapcount)
+			panic("frame %lx was free, but has flags %x, %u references, map count %u", page_to_pfn(p), p->flags,
+			      p->refcount, p->mapcount);
+		if (p->unmap_gen & PENDING_MASK)
+			stale_bug(page_to_pfn(p), (uintptr_t)__builtin_return_address(0));
+		if (p->private != POISONED)
+			continue;		/* never freed since boot */
+		p->private = 0;
+		for (unsigned int i = 0; i < PAGE_SIZE / 8; i++)
+			if (words[i] != FRAME_POISON)
+				panic("frame %lx was written to after it had been freed: %lx at offset %x", page_to_pfn(p),
+				      words[i], i * 8);
+	}
+}
+
+/* -- failure injection, leaks ---------------------------------------------------------------------------------- */
+
+void alloc_fail_set(u64 nth)
+{
+	current->alloc_fail_nth = nth;
+}
+
+/* Interrupts allocate on their own account. */
+bool alloc_should_fail(void)
+{
+	struct task *t = current;
+
+	if (!t || !t->alloc_fail_nth || in_interrupt())
+		return false;
+	return --t->alloc_fail_nth == 0;
+}
+
+void debug_leak_report(void)
+{
+	static char text[16384];		/* one report at a time: from a test or a panic */
+
+	slab_format(text, sizeof(text));
+	printk("frames: %lu managed, %lu free, %ld slab, %ld page tables, %ld KiB kernel stacks, %lu vmalloc, %ld anonymous, %ld file",
+	       nr_total_pages(), nr_free_pages(), vm_counter_read(VM_nr_slab), vm_counter_read(VM_nr_page_table_pages),
+	       vm_counter_read(VM_nr_kernel_stack), vmalloc_nr_pages(), vm_counter_read(VM_nr_anon_pages),
+	       vm_counter_read(VM_nr_file_pages));
+	if (pending.overflows)
+		printk("stale-translation checker: %lu translations not followed for want of records", pending.overflows);
+	for (char *line = text; *line; ) {
+		char *end = strchr(line, '\n');
+
+		if (end)
+			*end = '\0';
+		printk("%s", line);
+		line = end ? end + 1 : line + strlen(line);
+	}
+}
+#endif

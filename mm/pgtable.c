@@ -1,0 +1,384 @@
+/*
+ * Page tables: walking, building and tearing down the tables themselves; what the leaves mean is the business of
+ * fault.c, zap.c and friends.
+ *
+ * Life of a user table page. It is allocated zeroed, gets PG_table, its lock, its mm and the first address it maps,
+ * and is published by one compare-and-swap of the entry above, so whoever finds the entry finds a finished table. It
+ * leaves in free_pgtables(): entry cleared, translations and paging-structure caches flushed on every CPU, freed by
+ * RCU (mm/tlb.c). Walkers that hold neither mmap_lock nor the VMA lock therefore see the table or nothing, never
+ * memory of somebody else, as long as they stay in an RCU read section.
+ *
+ * Kernel tables are never freed. All pgd entries of the kernel half are filled at boot and copied into each new pgd,
+ * so nothing ever has to be propagated to other address spaces.
+ */
+#include "mm/pgtable.h"
+
+#include "kernel/errno.h"
+#include "kernel/string.h"
+#include "mm/frame.h"
+#include "mm/mm.h"
+#include "mm/tlb.h"
+#include "mm/vmstat.h"
+
+#define KERNEL_PGD_FIRST	(PTRS_PER_PGD / 2)
+
+pgd_t *kernel_pgd;
+static bool tables_from_frames;		/* constant after boot */
+
+static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t base);
+static void table_free(struct mm *mm, struct page *table);
+static bool table_publish(struct mm *mm, u64 *slot, unsigned int level, uintptr_t base);
+
+/* -- user tables: walking ------------------------------------------------------------------------------------- */
+
+pud_t *pud_walk(struct mm *mm, uintptr_t addr)
+{
+	pgd_t pgd = pgd_read(mm->pgd + pgd_index(addr));
+
+	return pgd_none(pgd) ? NULL : pud_offset(pgd, addr);
+}
+
+pmd_t *pmd_walk(struct mm *mm, uintptr_t addr)
+{
+	pud_t *pud = pud_walk(mm, addr);
+
+	if (!pud)
+		return NULL;
+	pud_t e = pud_read(pud);
+	return pud_table(e) ? pmd_offset(e, addr) : NULL;
+}
+
+pud_t *pud_alloc(struct mm *mm, uintptr_t addr)
+{
+	pgd_t *pgd = mm->pgd + pgd_index(addr);
+
+	assert(addr < TASK_SIZE);
+	if (unlikely(pgd_none(pgd_read(pgd))) && !table_publish(mm, &pgd->v, 3, addr & PGD_MASK))
+		return NULL;
+	return pud_offset(pgd_read(pgd), addr);
+}
+
+pmd_t *pmd_alloc(struct mm *mm, uintptr_t addr)
+{
+	pud_t *pud = pud_alloc(mm, addr);
+
+	if (unlikely(!pud))
+		return NULL;
+	if (unlikely(pud_none(pud_read(pud))) && !table_publish(mm, &pud->v, 2, addr & PUD_MASK))
+		return NULL;
+	pud_t e = pud_read(pud);
+	return pud_table(e) ? pmd_offset(e, addr) : NULL;
+}
+
+int pte_alloc(struct mm *mm, pmd_t *pmd)
+{
+	if (likely(!pmd_none(pmd_read(pmd))))
+		return 0;
+	/* The table that @pmd stands in knows where it begins. */
+	uintptr_t base = virt_to_page(pmd)->index + ((uintptr_t)pmd & ~PAGE_MASK) / sizeof(pmd_t) * PMD_SIZE;
+	return table_publish(mm, &pmd->v, 1, base) ? 0 : -ENOMEM;
+}
+
+/*
+ * The lock is in the table's struct page. Preemption goes off before the entry is read, which is an RCU read section:
+ * a table that is being unlinked meanwhile stays memory until we have taken its lock and looked again.
+ */
+pte_t *pte_offset_lock(struct mm *mm, pmd_t *pmd, uintptr_t addr, struct spinlock **ptlp)
+{
+	(void)mm;
+	preempt_disable();
+	pmd_t e = pmd_read(pmd);
+	if (unlikely(!pmd_table(e)))
+		goto none;
+
+	struct spinlock *ptl = &pmd_page(e)->ptl;
+	__spin_lock(ptl, false);
+	if (unlikely(pmd_read(pmd).v != e.v)) {
+		__spin_unlock(ptl);
+		goto none;
+	}
+	*ptlp = ptl;
+	return pte_offset(e, addr);
+none:
+	preempt_enable();
+	return NULL;
+}
+
+/* -- user tables: building and tearing down ------------------------------------------------------------------- */
+
+/* A zeroed table that maps from @base on, accounted to @mm; NULL: no memory. */
+static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t base)
+{
+	struct page *table = alloc_pages(GFP_KERNEL | GFP_ZERO, 0);
+
+	if (!table)
+		return NULL;
+	table->flags = 1u << PG_table;
+	table->table_level = (u8)level;
+	table->pt_mm = mm;
+	table->index = base;
+	spin_lock_init(&table->ptl, LOCK_PTE);
+	__atomic_fetch_add(&mm->pgtables_bytes, PAGE_SIZE, __ATOMIC_RELAXED);
+	vm_count(VM_nr_page_table_pages);
+	return table;
+}
+
+/* Takes the mark and the accounting off; the page can then be freed like any other. */
+void pgtable_page_dtor(struct page *table)
+{
+	BUG_ON(!page_test(table, PG_table));
+	table->flags = 0;
+	table->table_level = 0;
+	vm_count_add(VM_nr_page_table_pages, -1);
+}
+
+static void table_unaccount(struct mm *mm)
+{
+	__atomic_fetch_sub(&mm->pgtables_bytes, PAGE_SIZE, __ATOMIC_RELAXED);
+}
+
+/* A table that nobody has ever seen. */
+static void table_free(struct mm *mm, struct page *table)
+{
+	table_unaccount(mm);
+	pgtable_page_dtor(table);
+	free_pages(table, 0);
+}
+
+/*
+ * Puts a new table into the empty entry *@slot. Two CPUs may try at once: one wins, the other frees its own and uses
+ * the winner's. The release of the swap orders the zeroes before the entry. False: no memory.
+ */
+static bool table_publish(struct mm *mm, u64 *slot, unsigned int level, uintptr_t base)
+{
+	struct page *table = table_alloc(mm, level, base);
+	u64 none = 0;
+
+	if (!table)
+		return false;
+	if (!__atomic_compare_exchange_n(slot, &none, page_to_phys(table) | TABLE_PROT, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		table_free(mm, table);
+	return true;
+}
+
+pgd_t *pgd_alloc(struct mm *mm)
+{
+	struct page *table = table_alloc(mm, 4, 0);
+
+	if (!table)
+		return NULL;
+	pgd_t *pgd = page_to_virt(table);
+	memcpy(pgd + KERNEL_PGD_FIRST, kernel_pgd + KERNEL_PGD_FIRST, (PTRS_PER_PGD - KERNEL_PGD_FIRST) * sizeof(pgd_t));
+	return pgd;
+}
+
+/* All user tables are gone. Process context: CPUs that are still on these tables (lazily) are sent away first. */
+void pgd_free(struct mm *mm, pgd_t *pgd)
+{
+	if (!pgd)
+		return;
+	tlb_forget_mm(mm);
+	assert(debug_pending_translations(mm) == 0);
+	table_free(mm, virt_to_page(pgd));
+}
+
+/* The hull of what one entry of size @span at @addr covers lies inside [floor, ceiling): no other VMA needs it. */
+static bool span_is_ours(uintptr_t addr, size_t span, uintptr_t floor, uintptr_t ceiling)
+{
+	uintptr_t first = addr & ~(span - 1);
+
+	return first >= floor && first + span - 1 <= ceiling - 1;
+}
+
+static void gather_table(struct mmu_gather *tlb, struct page *table, uintptr_t addr, size_t span)
+{
+	table_unaccount(tlb->mm);
+	tlb_note_cleared(tlb, addr & ~(span - 1), span);
+	tlb_add_table(tlb, table);
+}
+
+static void free_pte_tables(struct mmu_gather *tlb, pud_t pud, uintptr_t addr, uintptr_t end, uintptr_t floor, uintptr_t ceiling)
+{
+	uintptr_t next;
+
+	for (; addr < end; addr = next) {
+		pmd_t *pmd = pmd_offset(pud, addr);
+
+		next = pmd_addr_end(addr, end);
+		if (pmd_table(pmd_read(pmd)) && span_is_ours(addr, PMD_SIZE, floor, ceiling))
+			gather_table(tlb, pmd_page(pmd_get_and_clear(pmd)), addr, PMD_SIZE);
+	}
+}
+
+static void free_pmd_tables(struct mmu_gather *tlb, pgd_t pgd, uintptr_t addr, uintptr_t end, uintptr_t floor, uintptr_t ceiling)
+{
+	uintptr_t next;
+
+	for (; addr < end; addr = next) {
+		pud_t *pud = pud_offset(pgd, addr), e = pud_read(pud);
+
+		next = pud_addr_end(addr, end);
+		if (!pud_table(e))
+			continue;
+		free_pte_tables(tlb, e, addr, next, floor, ceiling);
+		if (span_is_ours(addr, PUD_SIZE, floor, ceiling))
+			gather_table(tlb, pud_page(pud_get_and_clear(pud)), addr, PUD_SIZE);
+	}
+}
+
+/*
+ * A table goes when its whole span lies between the neighbours; parts of it outside [start, end) hold nothing then.
+ * @ceiling 0 or from TASK_SIZE on: there is no VMA above.
+ */
+void free_pgtables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end, uintptr_t floor, uintptr_t ceiling)
+{
+	uintptr_t next;
+
+	assert(start < end && floor <= start && end <= TASK_SIZE);
+	if (ceiling >= TASK_SIZE)
+		ceiling = 0;		/* ceiling - 1 is then the highest address of all */
+	assert(!ceiling || end <= ceiling);
+	for (uintptr_t addr = start; addr < end; addr = next) {
+		pgd_t *pgd = tlb->mm->pgd + pgd_index(addr), e = pgd_read(pgd);
+
+		next = pgd_addr_end(addr, end);
+		if (pgd_none(e))
+			continue;
+		free_pmd_tables(tlb, e, addr, next, floor, ceiling);
+		if (span_is_ours(addr, PGD_SIZE, floor, ceiling)) {
+			pgd_write_entry(pgd, (pgd_t){ 0 });
+			gather_table(tlb, pgd_page(e), addr, PGD_SIZE);
+		}
+	}
+}
+
+/* -- kernel tables -------------------------------------------------------------------------------------------- */
+
+void kernel_tables_use_frames(void)
+{
+	tables_from_frames = true;
+}
+
+/* The table under *@slot, built if missing; NULL: no memory, or a large leaf is there. */
+static u64 *kernel_table(u64 *slot)
+{
+	u64 e = READ_ONCE(*slot), none = 0;
+
+	if (e)
+		return e & PTE_HUGE ? NULL : phys_to_virt(e & PTE_PFN_MASK);
+	if (!tables_from_frames) {
+		void *table = boot_alloc(PAGE_SIZE, PAGE_SIZE);
+
+		WRITE_ONCE(*slot, virt_to_phys(table) | KERNEL_TABLE);
+		return table;
+	}
+	struct page *table = alloc_pages(GFP_KERNEL | GFP_ZERO, 0);
+	if (!table)
+		return NULL;
+	table->flags = 1u << PG_table;
+	if (__atomic_compare_exchange_n(slot, &none, page_to_phys(table) | KERNEL_TABLE, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		vm_count(VM_nr_page_table_pages);
+		return page_to_virt(table);
+	}
+	table->flags = 0;
+	free_pages(table, 0);
+	return phys_to_virt(none & PTE_PFN_MASK);
+}
+
+void kernel_prepare_pgd(uintptr_t kaddr)
+{
+	kernel_table(&kernel_pgd[pgd_index(kaddr)].v);
+}
+
+static bool leaf_fits(uintptr_t kaddr, phys_addr_t phys, size_t size, size_t leaf, size_t max_leaf)
+{
+	return leaf <= max_leaf && size >= leaf && IS_ALIGNED(kaddr | phys, leaf);
+}
+
+int kernel_map_large(uintptr_t kaddr, phys_addr_t phys, size_t size, u64 prot, size_t max_leaf)
+{
+	size_t step;
+
+	assert(IS_ALIGNED(kaddr | phys | size, PAGE_SIZE));
+	for (; size; size -= step, kaddr += step, phys += step) {
+		u64 *pud = kernel_table(&kernel_pgd[pgd_index(kaddr)].v);
+
+		if (!pud)
+			return -ENOMEM;
+		pud += pud_index(kaddr);
+		if (leaf_fits(kaddr, phys, size, PUD_SIZE, max_leaf)) {
+			step = PUD_SIZE;
+			WRITE_ONCE(*pud, phys | prot | PTE_HUGE);
+			continue;
+		}
+		u64 *pmd = kernel_table(pud);
+		if (!pmd)
+			return -ENOMEM;
+		pmd += pmd_index(kaddr);
+		if (leaf_fits(kaddr, phys, size, PMD_SIZE, max_leaf)) {
+			step = PMD_SIZE;
+			WRITE_ONCE(*pmd, phys | prot | PTE_HUGE);
+			continue;
+		}
+		u64 *pte = kernel_table(pmd);
+		if (!pte)
+			return -ENOMEM;
+		step = PAGE_SIZE;
+		WRITE_ONCE(pte[pte_index(kaddr)], phys | prot);
+	}
+	return 0;
+}
+
+int kernel_map(uintptr_t kaddr, phys_addr_t phys, size_t size, u64 prot)
+{
+	return kernel_map_large(kaddr, phys, size, prot, PAGE_SIZE);
+}
+
+pte_t *kernel_pte(uintptr_t kaddr)
+{
+	pgd_t pgd = pgd_read(&kernel_pgd[pgd_index(kaddr)]);
+	if (pgd_none(pgd))
+		return NULL;
+	pud_t pud = pud_read(pud_offset(pgd, kaddr));
+	if (!pud_table(pud))
+		return NULL;
+	pmd_t pmd = pmd_read(pmd_offset(pud, kaddr));
+	return pmd_table(pmd) ? pte_offset(pmd, kaddr) : NULL;
+}
+
+void kernel_unmap(uintptr_t kaddr, size_t size)
+{
+	for (size_t done = 0; done < size; done += PAGE_SIZE) {
+		pte_t *pte = kernel_pte(kaddr + done);
+
+		if (pte)
+			WRITE_ONCE(pte->v, 0);
+	}
+}
+
+/* Any kernel address that is mapped: image, direct map, vmalloc, vmemmap. */
+phys_addr_t kernel_virt_to_phys(const void *v)
+{
+	uintptr_t kaddr = (uintptr_t)v;
+
+	if (kaddr >= KERNEL_BASE)
+		return kaddr - KERNEL_BASE;
+	if (kaddr < VMALLOC_START)
+		return virt_to_phys(v);
+
+	pgd_t pgd = pgd_read(&kernel_pgd[pgd_index(kaddr)]);
+	BUG_ON(pgd_none(pgd));
+	pud_t pud = pud_read(pud_offset(pgd, kaddr));
+	if (pud_leaf(pud))
+		return (pud.v & PTE_PFN_MASK & PUD_MASK) + (kaddr & ~PUD_MASK);
+	BUG_ON(pud_none(pud));
+	pmd_t pmd = pmd_read(pmd_offset(pud, kaddr));
+	if (pmd_leaf(pmd))
+		return (pmd.v & PTE_PFN_MASK & PMD_MASK) + (kaddr & ~PMD_MASK);
+	BUG_ON(pmd_none(pmd));
+	pte_t pte = pte_read(pte_offset(pmd, kaddr));
+	BUG_ON(!(pte.v & PTE_PRESENT));
+	return (pte.v & PTE_PFN_MASK) + (kaddr & ~PAGE_MASK);
+}

@@ -1,0 +1,275 @@
+/*
+ * What operations cost, in instructions: run under --icount, where the time-stamp counter counts one tick an instruction.
+ *
+ * Rules (docs/measuring.md): one loop lasts at least a million instructions; after a warm-up each row is measured REPS
+ * times in one boot; the cost is the smallest, and the median is printed beside it where it is over 5 % above. The cost
+ * of clearing or copying a warm page with REP is measured first and subtracted where the row says so. Clock reads
+ * stand outside the loops.
+ *
+ * Output: "row,cost,median" lines, which user/bench/bench.py merges for both kernels.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REPS	9
+#define PAGE	4096ul
+
+static void die(const char *what)
+{
+	fprintf(stderr, "cost: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static inline uint64_t ticks(void)
+{
+	uint32_t lo, hi;
+
+	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(lo), "=d"(hi) : : "memory");
+	return (uint64_t)hi << 32 | lo;
+}
+
+static void *map(size_t len, int prot, int flags)
+{
+	void *p = mmap(NULL, len, prot, flags, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap");
+	return p;
+}
+
+static void touch_read(volatile char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i += PAGE)
+		(void)p[i];
+}
+
+static void touch_write(volatile char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i += PAGE)
+		p[i] = 1;
+}
+
+/* Each measures one repetition of @n operations and returns ticks for all of them. */
+
+static uint64_t run_null_call(unsigned long n)
+{
+	uint64_t start = ticks();
+
+	for (unsigned long i = 0; i < n; i++)
+		getpid();
+	return ticks() - start;
+}
+
+static uint64_t run_clear(unsigned long n)
+{
+	static char page[PAGE] __attribute__((aligned(4096)));
+	uint64_t start = ticks();
+
+	for (unsigned long i = 0; i < n; i++) {
+		void *di = page;
+		unsigned long cx = PAGE / 8;
+
+		__asm__ volatile("rep stosq" : "+D"(di), "+c"(cx) : "a"(0) : "memory");
+	}
+	return ticks() - start;
+}
+
+static uint64_t run_copy(unsigned long n)
+{
+	static char from[PAGE] __attribute__((aligned(4096))), to[PAGE] __attribute__((aligned(4096)));
+	uint64_t start = ticks();
+
+	for (unsigned long i = 0; i < n; i++) {
+		void *di = to;
+		const void *si = from;
+		unsigned long cx = PAGE / 8;
+
+		__asm__ volatile("rep movsq" : "+D"(di), "+S"(si), "+c"(cx) : : "memory");
+	}
+	return ticks() - start;
+}
+
+static uint64_t fresh_anonymous(unsigned long n, void (*touch)(volatile char *, size_t), int flags)
+{
+	char *p = map(n * PAGE, PROT_READ | PROT_WRITE, flags);
+	uint64_t start = ticks();
+
+	touch(p, n * PAGE);
+	uint64_t t = ticks() - start;
+	munmap(p, n * PAGE);
+	return t;
+}
+
+static uint64_t run_read_fault(unsigned long n) { return fresh_anonymous(n, touch_read, MAP_PRIVATE | MAP_ANONYMOUS); }
+static uint64_t run_write_fault(unsigned long n) { return fresh_anonymous(n, touch_write, MAP_PRIVATE | MAP_ANONYMOUS); }
+static uint64_t run_shmem_write(unsigned long n) { return fresh_anonymous(n, touch_write, MAP_SHARED | MAP_ANONYMOUS); }
+
+static uint64_t run_refault(unsigned long n)
+{
+	char *p = map(n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+
+	touch_write(p, n * PAGE);
+	if (madvise(p, n * PAGE, MADV_DONTNEED))
+		die("madvise");
+	uint64_t start = ticks();
+	touch_write(p, n * PAGE);
+	uint64_t t = ticks() - start;
+	munmap(p, n * PAGE);
+	return t;
+}
+
+/* The child keeps its copy alive while the parent writes, so every write copies. */
+static uint64_t run_cow(unsigned long n)
+{
+	char *p = map(n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	int go[2];
+	char c;
+
+	touch_write(p, n * PAGE);
+	if (pipe(go))
+		die("pipe");
+	pid_t pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (pid == 0) {
+		close(go[1]);
+		if (read(go[0], &c, 1) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	uint64_t start = ticks();
+	touch_write(p, n * PAGE);
+	uint64_t t = ticks() - start;
+	close(go[1]);
+	close(go[0]);
+	waitpid(pid, NULL, 0);
+	munmap(p, n * PAGE);
+	return t;
+}
+
+static uint64_t run_pipe(unsigned long n)
+{
+	int to[2], from[2];
+	char c = 0;
+
+	if (pipe(to) || pipe(from))
+		die("pipe");
+	pid_t pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (pid == 0) {
+		close(to[1]);
+		close(from[0]);
+		while (read(to[0], &c, 1) == 1)
+			if (write(from[1], &c, 1) != 1)
+				_exit(1);
+		_exit(0);
+	}
+	close(to[0]);
+	close(from[1]);
+	if (write(to[1], &c, 1) != 1 || read(from[0], &c, 1) != 1)
+		die("pipe warm-up");
+	uint64_t start = ticks();
+	for (unsigned long i = 0; i < n; i++)
+		if (write(to[1], &c, 1) != 1 || read(from[0], &c, 1) != 1)
+			die("pipe");
+	uint64_t t = ticks() - start;
+	close(to[1]);
+	close(from[0]);
+	waitpid(pid, NULL, 0);
+	return t;
+}
+
+static uint64_t run_map_touch_unmap(unsigned long n)
+{
+	uint64_t start = ticks();
+
+	for (unsigned long i = 0; i < n; i++) {
+		char *p = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+		touch_write(p, 4 * PAGE);
+		munmap(p, 4 * PAGE);
+	}
+	return ticks() - start;
+}
+
+static uint64_t run_fork(unsigned long n)
+{
+	uint64_t start = ticks();
+
+	for (unsigned long i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (pid == 0)
+			_exit(0);
+		if (waitpid(pid, NULL, 0) != pid)
+			die("waitpid");
+	}
+	return ticks() - start;
+}
+
+enum subtract { NOTHING, CLEAR, COPY };
+
+static const struct row {
+	const char	*name;
+	uint64_t	(*run)(unsigned long n);
+	unsigned long	 n;		/* operations a repetition: at least a million instructions even at our ceilings */
+	enum subtract	 less;
+	unsigned int	 times;		/* pages cleared or copied an operation */
+} rows[] = {
+	{ "clear_page",			run_clear,		4000,	NOTHING, 0 },
+	{ "copy_page",			run_copy,		4000,	NOTHING, 0 },
+	{ "null_call",			run_null_call,		40000,	NOTHING, 0 },
+	{ "anon_read_fault",		run_read_fault,		8192,	NOTHING, 0 },
+	{ "anon_write_fault",		run_write_fault,	8192,	CLEAR, 1 },
+	{ "cow_fault",			run_cow,		4096,	COPY, 1 },
+	{ "shmem_first_write",		run_shmem_write,	8192,	CLEAR, 1 },
+	{ "shmem_refault",		run_refault,		8192,	NOTHING, 0 },
+	{ "pipe_round_trip",		run_pipe,		1000,	NOTHING, 0 },
+	{ "mmap_touch_munmap_16k",	run_map_touch_unmap,	1000,	CLEAR, 4 },
+	{ "fork_exit_wait",		run_fork,		100,	NOTHING, 0 },
+};
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t base[3] = { 0, 0, 0 };
+
+	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+		const struct row *row = &rows[r];
+		uint64_t t[REPS];
+		int wanted = r < 2 || argc < 2;
+
+		for (int i = 1; i < argc; i++)
+			wanted |= !strcmp(argv[i], row->name);
+		if (!wanted)
+			continue;
+		row->run(row->n);
+		for (int i = 0; i < REPS; i++)
+			t[i] = row->run(row->n) / row->n;
+		qsort(t, REPS, sizeof(t[0]), by_value);
+		if (r < 2)
+			base[r + 1] = t[0];
+		uint64_t less = base[row->less] * row->times;
+		printf("%s,%llu,%llu\n", row->name, (unsigned long long)(t[0] - less), (unsigned long long)(t[REPS / 2] - less));
+		fflush(stdout);
+	}
+	return 0;
+}
