@@ -98,7 +98,7 @@ int inode_permission_as(struct inode *inode, int mask, const struct access_ids *
 
 	if ((mask & MAY_WRITE) && (READ_ONCE(inode->sb->flags) & MS_RDONLY) && (type == S_IFREG || type == S_IFDIR || type == S_IFLNK))
 		return -EROFS;
-	if (inode->ops && inode->ops->permission)
+	if (inode->ops->permission)
 		return inode->ops->permission(inode, mask);
 	return generic_permission(inode, mask, ids);
 }
@@ -492,9 +492,8 @@ static void dir_changed(struct inode *dir, int names, int subdirs)
 	spin_unlock(&dir->meta_lock);
 }
 
-u32 mode_for_dir(const struct inode *dir, u32 mode)
+u32 apply_umask(u32 mode)
 {
-	(void)dir;
 	return mode & ~READ_ONCE(current_fs()->umask);
 }
 
@@ -602,7 +601,7 @@ static int do_mknodat(int dfd, const char *name, u32 mode, dev_t rdev)
 
 	if (err)
 		return err;
-	mode = mode_for_dir(w.path.dentry->inode, mode);
+	mode = apply_umask(mode);
 	struct dentry *d = vfs_create_locked(&w.path, w.last, w.last_len, mode, rdev);
 
 	create_end(&w);
@@ -626,7 +625,7 @@ static int check_mknod(u32 *mode, dev_t rdev)
 	case S_IFCHR:
 		if (rdev == 0)
 			return 0;	/* overlay whiteouts need no rights */
-		/* fall through */
+		__attribute__((fallthrough));
 	case S_IFBLK:
 		return capable(CAP_MKNOD) ? 0 : -EPERM;
 	case S_IFDIR:
@@ -673,9 +672,7 @@ static int link_path(struct path *old, int dfd, const char *name)
 
 	if (err)
 		return err;
-	if (w.path.mnt != old->mnt && w.path.mnt->sb != old->mnt->sb) {
-		err = -EXDEV;
-	} else if (w.path.mnt != old->mnt) {
+	if (w.path.mnt != old->mnt) {
 		err = -EXDEV;		/* also between two mounts of one file system */
 	} else if (S_ISDIR(inode->mode) || !w.path.dentry->inode->ops->create) {
 		err = -EPERM;

@@ -28,16 +28,21 @@ ssize_t __must_check strncpy_from_user(char *dst, const char __user *src, size_t
 size_t strnlen_user(const char __user *s, size_t max);
 
 /*
+ * Listed as changed by asm that calls a function, so that the compiler has set up its frame by then. It must be global: Clang takes a
+ * local register variable without a value for a register that it may use.
+ */
+register uintptr_t current_stack_pointer __asm__("rsp");
+
+/*
  * One naturally aligned scalar of 1, 2, 4 or 8 bytes. get_user(x, uptr): 0 or -EFAULT, then x = 0. The helpers in
  * mm/uaccess_asm.S change only RAX and RDX, so the call costs the surrounding code nothing else.
  */
 #define get_user(x, uptr) ({								\
 	u64 _gu;									\
 	int _gu_err;									\
-	register void *_gu_sp __asm__("rsp");						\
 	_Static_assert(sizeof(*(uptr)) <= 8 && !(sizeof(*(uptr)) & (sizeof(*(uptr)) - 1)), "scalar"); \
 	__asm__ volatile("call __get_user_%c4"						\
-			 : "=a"(_gu), "=d"(_gu_err), "+r"(_gu_sp)			\
+			 : "=a"(_gu), "=d"(_gu_err), "+r"(current_stack_pointer)	\
 			 : "D"(uptr), "i"(sizeof(*(uptr))) : "memory", "cc");		\
 	(x) = (__typeof__(*(uptr)))_gu;							\
 	_gu_err; })
@@ -45,10 +50,9 @@ size_t strnlen_user(const char __user *s, size_t max);
 	const __typeof__(*(uptr)) _pu = (x);						\
 	u64 _pu_reg = (u64)_pu;								\
 	int _pu_err;									\
-	register void *_pu_sp __asm__("rsp");						\
 	_Static_assert(sizeof(*(uptr)) <= 8 && !(sizeof(*(uptr)) & (sizeof(*(uptr)) - 1)), "scalar"); \
 	__asm__ volatile("call __put_user_%c4"						\
-			 : "+a"(_pu_reg), "=d"(_pu_err), "+r"(_pu_sp)			\
+			 : "+a"(_pu_reg), "=d"(_pu_err), "+r"(current_stack_pointer)	\
 			 : "D"(uptr), "i"(sizeof(*(uptr))) : "memory", "cc");		\
 	_pu_err; })
 
