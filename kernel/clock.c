@@ -97,12 +97,9 @@ int clock_now(int clock, u64 *ns)
 	case CLOCK_TAI:
 		*ns = ktime_get_real_ns();
 		return 0;
-	case CLOCK_REALTIME_COARSE: {
-		/* Coarse in the same places as the monotonic one, so that their difference stays put. */
-		u64 mono = ktime_get_ns();
-		*ns = ktime_get_real_ns() - mono % COARSE_NS;
+	case CLOCK_REALTIME_COARSE:
+		*ns = ktime_get_real_ns() / COARSE_NS * COARSE_NS;
 		return 0;
-	}
 	case CLOCK_PROCESS_CPUTIME_ID:
 		return cpuclock_now(-8 | CPUCLOCK_SCHED, ns);	/* -8: pid 0, the caller */
 	case CLOCK_THREAD_CPUTIME_ID:
@@ -115,8 +112,8 @@ u64 clock_to_ktime(int clock, u64 ns)
 {
 	if (!clock_is_realtime(clock))
 		return ns;
-	u64 real = ktime_get_real_ns(), mono = ktime_get_ns();
-	u64 offset = real - mono;		/* what the clock showed at boot */
+	u64 real = ktime_get_real_ns();
+	u64 offset = real - ktime_get_ns();	/* read in this order a sleep ends late by a few ns, not early */
 	return ns > offset ? ns - offset : 0;
 }
 

@@ -61,7 +61,10 @@ struct chardev_port {
 	void		*ctx;
 
 	void		(*start_input)(struct chardev_port *port);	/* I  driver: unmask the receive interrupt */
-	/* I  stop: leave input in the device until released, so that the sender waits. May be NULL. Interrupts off. */
+	/*
+	 * I  stop: leave input in the device until released, so that the sender waits. May be NULL. Interrupts off. One
+	 * batch of up to 64 bytes may still arrive.
+	 */
 	void		(*throttle)(struct chardev_port *port, bool stop);
 	void		*driver;	/* I  the driver's own */
 };

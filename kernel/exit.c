@@ -6,7 +6,7 @@
  *	wait4, waitid	the parent takes the zombie away
  *
  * A process is a zombie when its last thread has gone, whichever that is. Its status is that of the group exit, if there
- * was one, else that of its leader. Orphans go to the nearest ancestor that asked for them, or to pid 1.
+ * was one, else that of its last thread. Orphans go to the nearest ancestor that asked for them, or to pid 1.
  *
  * Zombies stand in a list of their own (process->zombies), so that a parent with thousands of children finds the dead
  * ones without looking at the living.
@@ -254,7 +254,7 @@ static void leave_process_locked(struct task *t)
 
 static void become_zombie_locked(struct process *p)
 {
-	p->exit_code = p->group_exit ? p->group_exit_code : p->leader->exit_code;
+	p->exit_code = p->group_exit_code;
 	p->stop_flags = 0;
 	list_move_tail(&p->sibling, &p->parent->zombies);
 	WRITE_ONCE(p->zombie, true);
@@ -305,11 +305,11 @@ void do_exit(int code)
 	if (t->flags & PF_EXITING)
 		panic("task %d (%s) faults while it exits", t->tid, t->comm);
 
-	bool group_dead = exit_signals();
+	bool group_dead = exit_signals(code);
 
 	t->exit_code = code;
 	if (group_dead && p->tgid == 1) {
-		int status = p->group_exit ? p->group_exit_code : p->leader->exit_code;
+		int status = p->group_exit_code;
 
 		if (status & 0x7f)
 			halt_with_message("init was killed by signal %d. There is nobody left to take care of the system.", status & 0x7f);

@@ -20,6 +20,7 @@
  */
 #include "kernel/futex.h"
 #include "kernel/errno.h"
+#include "kernel/itimer.h"
 #include "kernel/list.h"
 #include "kernel/panic.h"
 #include "kernel/process.h"
@@ -435,11 +436,8 @@ static int parse_timeout(u32 op, const struct timespec64 __user *utime, u64 *dea
 	now = ktime_get_ns();
 	if ((op & FUTEX_CMD_MASK) == FUTEX_WAIT) {
 		*deadline = ns > INT64_MAX - now ? INT64_MAX : now + ns;
-	} else if (op & FUTEX_CLOCK_REALTIME) {
-		u64 real = ktime_get_real_ns();
-		*deadline = ns <= real ? now : min(ns - real + now, (u64)INT64_MAX);
 	} else {
-		*deadline = ns;
+		*deadline = clock_to_ktime(op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, ns);
 	}
 	return 0;
 }

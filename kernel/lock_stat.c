@@ -54,12 +54,21 @@ void lock_stat_leave(enum lock_caller old)
 }
 
 /* Where the counter lies relative to GS, the same on every CPU. */
-static inline uintptr_t counter_offset(enum lock_class class, enum lock_mode mode)
+static inline uintptr_t counter_offset(enum lock_class class, unsigned int caller, enum lock_mode mode)
 {
-	/* In an interrupt the label of the interrupted task does not apply; before the scheduler there is no task. */
-	unsigned int caller = !current || in_interrupt() ? LOCK_CALLER_OTHER : current->lock_caller;
-
 	return (uintptr_t)&lock_table.of[class][caller][mode] - (uintptr_t)__percpu_start;
+}
+
+/* Before the scheduler there is no task. */
+static inline unsigned int this_caller(void)
+{
+	return likely(current != NULL) ? current->lock_caller : LOCK_CALLER_OTHER;
+}
+
+/* In an interrupt the label of the interrupted task does not apply. */
+static uintptr_t spin_counter(const struct spinlock *lock)
+{
+	return counter_offset(lock->class, in_interrupt() ? LOCK_CALLER_OTHER : this_caller(), LOCK_MODE_WRITE);
 }
 
 static inline void gs_add(uintptr_t offset, u64 n)
@@ -67,7 +76,7 @@ static inline void gs_add(uintptr_t offset, u64 n)
 	__asm__ volatile("addq %1, %%gs:(%0)" : : "r"(offset), "er"(n) : "memory", "cc");
 }
 
-static void record_wait(uintptr_t c, u64 wait_ns)
+static __attribute__((noinline)) void record_wait(uintptr_t c, u64 wait_ns)
 {
 	gs_add(c + offsetof(struct lock_counter, contended), 1);
 	gs_add(c + offsetof(struct lock_counter, wait_total), wait_ns);
@@ -82,23 +91,23 @@ static void record_wait(uintptr_t c, u64 wait_ns)
 
 void lock_stat_record(enum lock_class class, enum lock_mode mode, bool contended, u64 wait_ns)
 {
-	uintptr_t c = counter_offset(class, mode);
+	uintptr_t c = counter_offset(class, this_caller(), mode);
 
 	gs_add(c, 1);
 	if (unlikely(contended)) {
 		record_wait(c, wait_ns);
-		trace_event(TRACE_LOCK_WAIT, class, mode, wait_ns, current ? current->lock_caller : LOCK_CALLER_OTHER);
+		trace_event(TRACE_LOCK_WAIT, class, mode, wait_ns, this_caller());
 	}
 }
 
 void lock_stat_spin_acquired(const struct spinlock *lock)
 {
-	gs_add(counter_offset(lock->class, LOCK_MODE_WRITE), 1);
+	gs_add(spin_counter(lock), 1);
 }
 
 void lock_stat_spin_waited(const struct spinlock *lock, u64 wait_ns)
 {
-	record_wait(counter_offset(lock->class, LOCK_MODE_WRITE), wait_ns);
+	record_wait(spin_counter(lock), wait_ns);
 }
 
 void lock_stat_init_cpu(unsigned int cpu)

@@ -33,6 +33,7 @@
 #include "kernel/x86/syscall_setup.h"
 #include "kernel/x86/traps.h"
 #include "fs/init.h"
+#include "mm/debug.h"
 #include "mm/fault.h"
 #include "mm/frame.h"
 #include "mm/mapping.h"
@@ -109,6 +110,7 @@ static void files_init(void)
 	keyboard_init();
 	fs_init();
 	fault_inject_init();
+	memory_debug_init();
 }
 
 void kmain(u32 magic, u32 info)

@@ -1,6 +1,6 @@
 /*
  * The kernel log: a ring buffer readable through /dev/kmsg and syslog(2), copied to every console.
- * Callable from any context, interrupt and NMI included; never sleeps.
+ * Callable from any context but an NMI, with any lock held; never sleeps.
  */
 #ifndef KERNEL_PRINTK_H
 #define KERNEL_PRINTK_H

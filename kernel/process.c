@@ -48,74 +48,8 @@ struct process kernel_process = {
 
 static struct kmem_cache *task_cache, *process_cache, *sighand_cache, *pid_cache;
 
-static unsigned int nr_user_tasks;		/* A */
-u32 sysctl_threads_max;			/* single word */
-
-/* -- kernel stacks -- */
-
-/*
- * Mapping a stack costs four frames, page-table edits and, later, a flush on all CPUs. So each CPU keeps a few that
- * were just given up; a stack beyond those goes to a list that a worker unmaps, for the giver cannot sleep.
- */
-#define STACK_CACHE_SIZE 2
-struct stack_cache {
-	void		*stack[STACK_CACHE_SIZE];	/* own CPU, interrupts off */
-};
-static DEFINE_PER_CPU(struct stack_cache, stack_cache);
-
-struct dead_stack { struct dead_stack *next; };	/* at the lowest address of a stack on the list */
-static struct dead_stack *dead_stacks;		/* A  pushed by compare-and-swap, emptied at once by the worker */
-static struct work dead_stack_work;
-
-static void free_dead_stacks(struct work *w)
-{
-	(void)w;
-	struct dead_stack *s = __atomic_exchange_n(&dead_stacks, NULL, __ATOMIC_ACQUIRE);
-
-	while (s) {
-		struct dead_stack *next = s->next;
-
-		vfree(s);
-		s = next;
-	}
-}
-
-static void *stack_alloc(void)
-{
-	void *stack = NULL;
-	unsigned long flags = local_irq_save();
-	struct stack_cache *c = this_cpu_ptr(&stack_cache);
-
-	for (int i = 0; i < STACK_CACHE_SIZE && !stack; i++) {
-		stack = c->stack[i];
-		c->stack[i] = NULL;
-	}
-	local_irq_restore(flags);
-	return stack ? stack : vmalloc(KERNEL_STACK_SIZE, GFP_KERNEL);
-}
-
-/* Any context; nobody runs on it. */
-static void stack_free(void *stack)
-{
-	unsigned long flags = local_irq_save();
-	struct stack_cache *c = this_cpu_ptr(&stack_cache);
-
-	for (int i = 0; i < STACK_CACHE_SIZE; i++) {
-		if (!c->stack[i]) {
-			c->stack[i] = stack;
-			local_irq_restore(flags);
-			return;
-		}
-	}
-	local_irq_restore(flags);
-
-	struct dead_stack *s = stack;
-
-	s->next = __atomic_load_n(&dead_stacks, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&dead_stacks, &s->next, s, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		;
-	schedule_work(&dead_stack_work);
-}
+static unsigned int nr_user_tasks;	/* A */
+u32 sysctl_threads_max;		/* single word */
 
 /* -- tasks -- */
 
@@ -125,7 +59,7 @@ struct task *task_alloc(void)
 
 	if (!t)
 		return NULL;
-	t->stack = stack_alloc();
+	t->stack = kernel_stack_alloc();
 	if (!t->stack) {
 		kmem_cache_free(task_cache, t);
 		return NULL;
@@ -151,7 +85,7 @@ static void task_free_stack(struct task *t)
 		return;
 	WRITE_ONCE(t->stack, NULL);
 	thread_context_free(t);
-	stack_free(stack);
+	kernel_stack_free(stack);
 }
 
 static void task_free_rcu(struct rcu_head *head)
@@ -591,7 +525,6 @@ void process_init(void)
 	process_cache = kmem_cache_create("process", sizeof(struct process), 64);
 	sighand_cache = kmem_cache_create("sighand", sizeof(struct sighand), 64);
 	pid_cache = kmem_cache_create("pid", sizeof(struct pid), 8);
-	work_init(&dead_stack_work, free_dead_stacks);
 	signal_init();
 
 	/* As in Linux: at most an eighth of memory for kernel stacks, but always enough to work with. */

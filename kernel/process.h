@@ -132,7 +132,8 @@ void recalc_sigpending_locked(struct task *t);	/* G */
 void sigpending_init(struct sigpending *pending);
 void flush_sigpending(struct sigpending *pending);	/* G, or nobody else sees it */
 void flush_signal_handlers(struct sighand *sh, bool all);	/* exec: handlers to default; @all: SIG_IGN too */
-bool exit_signals(void);			/* current takes no more process signals: hands pending ones on. True: the last live thread */
+/* current ends with @code: it takes no more process signals, hands pending ones on. True: the last live thread. */
+bool exit_signals(int code);
 /* T held: @child has become a zombie; tells the parent. True: nobody will wait for it, reap it now. */
 bool notify_parent_locked(struct process *child, int sig);
 void notify_parent_stopped_locked(struct task *t, int why);	/* T held; why CLD_STOPPED or CLD_CONTINUED */

@@ -69,10 +69,11 @@ struct run_queue {
 	struct task	*idle;			/* constant */
 	u64		 min_vruntime;		/* never goes back; new and woken tasks start near it */
 
-	/* From the choice to finish_switch(), for the task switched from. */
+	/* From the choice to finish_switch(), for the task switched from. after_switch: one of the others is set. */
+	bool		 after_switch;
+	bool		 prev_dead;
 	struct mm	*drop_mm;		/* borrowed page tables that nobody on this CPU uses any more */
 	struct task	*migrate;		/* runnable, but no longer allowed here */
-	bool		 prev_dead;
 
 	s64		 nr_uninterruptible;	/* only the sum over all CPUs means anything */
 	u64		 nr_switches;
@@ -175,22 +176,35 @@ static void update_curr(struct run_queue *rq, u64 now)
 	update_min_vruntime(rq);
 }
 
+/* Locks the queue of @t; interrupts are off. See rule 3 above. */
+static struct run_queue *task_rq_lock(const struct task *t)
+{
+	for (;;) {
+		struct run_queue *rq = &run_queues[READ_ONCE(t->cpu)];
+
+		spin_lock(&rq->lock);
+		if (likely(rq == &run_queues[READ_ONCE(t->cpu)]))
+			return rq;
+		spin_unlock(&rq->lock);
+	}
+}
+
+/* Under the run-queue lock, so that a tick or switch elsewhere is counted once and the value never goes back. */
 void task_cputime(const struct task *t, u64 *utime_ns, u64 *stime_ns)
 {
+	unsigned long flags = local_irq_save();
+	struct run_queue *rq = task_rq_lock(t);
 	u64 running = 0;
 
-	*utime_ns = READ_ONCE(t->utime_ns);
-	*stime_ns = READ_ONCE(t->stime_ns);
-	if (READ_ONCE(t->on_cpu)) {
-		/* Without the lock: a switch in between makes this too small or too large by one slice at most. */
-		u64 start = READ_ONCE(t->exec_start), now = ktime_get_ns();
-		if (now > start)
-			running = now - start;
+	if (rq->curr == t) {
+		u64 now = ktime_get_ns();
+		if (now > t->exec_start)
+			running = now - t->exec_start;
 	}
-	if (t->acct_system)
-		*stime_ns += running;
-	else
-		*utime_ns += running;
+	*utime_ns = t->utime_ns + (t->acct_system ? 0 : running);
+	*stime_ns = t->stime_ns + (t->acct_system ? running : 0);
+	spin_unlock(&rq->lock);
+	local_irq_restore(flags);
 }
 
 /* -- queues: rq locked ----------------------------------------------------------------------------------------------- */
@@ -229,18 +243,23 @@ static bool preempts_curr(const struct run_queue *rq, const struct task *t)
  * A task that became runnable joins @rq. @bonus: how far before min_vruntime it may start; it keeps its own vruntime if
  * that is later, so nobody gains by sleeping shortly. @t->vruntime is already in the terms of this queue.
  */
-static void enqueue_woken(struct run_queue *rq, struct task *t, s64 bonus)
+static void place(struct run_queue *rq, struct task *t, s64 bonus)
 {
-	u64 now = ktime_get_ns();
-	u64 earliest;
+	u64 earliest = rq->min_vruntime - (u64)bonus;
 
-	update_curr(rq, now);
-	earliest = rq->min_vruntime - (u64)bonus;
 	if ((s64)(earliest - t->vruntime) > 0)
 		t->vruntime = earliest;
 	t->on_rq = true;
 	put_ready(rq, t);
 	rq->nr_running++;
+}
+
+static void enqueue_woken(struct run_queue *rq, struct task *t, s64 bonus)
+{
+	u64 now = ktime_get_ns();
+
+	update_curr(rq, now);
+	place(rq, t, bonus);
 	if (preempts_curr(rq, t)) {
 		resched_cpu(rq_cpu(rq));
 	} else if (rq->nr_running == 2) {
@@ -248,6 +267,16 @@ static void enqueue_woken(struct run_queue *rq, struct task *t, s64 bonus)
 		if (rq != this_rq())
 			resched_cpu(rq_cpu(rq));	/* it must program its timer for the slice */
 	}
+}
+
+/*
+ * The same where the running task has promised to sleep at once (WAKE_SYNC) and this is its CPU: no question of
+ * preemption, so no need to look at the clock. The timer is for a promise that is not kept.
+ */
+static void enqueue_sync(struct run_queue *rq, struct task *t)
+{
+	place(rq, t, SLEEPER_BONUS_NS);
+	clock_event_need(rq->curr->slice_end);
 }
 
 /* From the terms of its old queue into those of @rq: what counts is the lead over the others. */
@@ -258,19 +287,6 @@ static void change_queue(struct task *t, struct run_queue *rq)
 	if (old != rq) {
 		t->vruntime += READ_ONCE(rq->min_vruntime) - READ_ONCE(old->min_vruntime);
 		WRITE_ONCE(t->cpu, rq_cpu(rq));
-	}
-}
-
-/* Locks the queue of @t; interrupts are off. See rule 3 above. */
-static struct run_queue *task_rq_lock(struct task *t)
-{
-	for (;;) {
-		struct run_queue *rq = &run_queues[READ_ONCE(t->cpu)];
-
-		spin_lock(&rq->lock);
-		if (likely(rq == &run_queues[READ_ONCE(t->cpu)]))
-			return rq;
-		spin_unlock(&rq->lock);
 	}
 }
 
@@ -359,7 +375,10 @@ bool wake_up_state(struct task *t, unsigned int mode)
 	if (state & TASK_UNINTERRUPTIBLE)
 		rq->nr_uninterruptible--;
 	change_queue(t, rq);
-	enqueue_woken(rq, t, SLEEPER_BONUS_NS);
+	if ((mode & WAKE_SYNC) && rq == this_rq() && !t->rt_priority && rq->curr != rq->idle)
+		enqueue_sync(rq, t);
+	else
+		enqueue_woken(rq, t, SLEEPER_BONUS_NS);
 	spin_unlock(&rq->lock);
 unlock:
 	spin_unlock_irqrestore(&t->pi_lock, flags);
@@ -493,12 +512,15 @@ static void switch_address_space(struct run_queue *rq, struct task *prev, struct
 		next->active_mm = next->mm;
 		if (!prev->mm) {
 			prev->active_mm = NULL;
-			rq->drop_mm = loaded != &init_mm ? loaded : NULL;
+			if (loaded != &init_mm) {	/* lives for ever, not counted */
+				rq->drop_mm = loaded;
+				rq->after_switch = true;
+			}
 		}
 	} else {
 		next->active_mm = loaded;
 		if (prev->mm) {
-			if (loaded != &init_mm)		/* lives for ever, not counted */
+			if (loaded != &init_mm)
 				mm_grab(loaded);
 			enter_lazy_tlb(loaded);
 		} else {
@@ -519,6 +541,39 @@ static void push_away(struct task *t)
 	spin_unlock(&t->pi_lock);
 }
 
+struct after_switch { struct mm *drop_mm; struct task *migrate; bool prev_dead; };
+
+static struct after_switch take_after_switch(struct run_queue *rq)
+{
+	struct after_switch a = { rq->drop_mm, rq->migrate, rq->prev_dead };
+
+	rq->drop_mm = NULL;
+	rq->migrate = NULL;
+	rq->prev_dead = rq->after_switch = false;
+	return a;
+}
+
+static void release_switch(struct run_queue *rq, struct task *prev)
+{
+	__atomic_store_n(&prev->on_cpu, false, __ATOMIC_RELEASE);
+	lock_rank_acquire(&rq->lock, LOCK_RUNQUEUE, true, true, (uintptr_t)__builtin_return_address(0));
+	spin_unlock(&rq->lock);
+}
+
+/* What some switches need when the lock is released: it may free, wake, and take other locks. */
+static __attribute__((noinline)) void finish_special_switch(struct run_queue *rq, struct task *prev)
+{
+	struct after_switch a = take_after_switch(rq);
+
+	release_switch(rq, prev);
+	if (a.drop_mm)
+		mm_drop(a.drop_mm);
+	if (a.migrate)
+		push_away(a.migrate);
+	if (a.prev_dead)
+		task_dead_switched_out(prev);
+}
+
 /*
  * What remains of a switch, run by the new task on its own stack: only now may others use @prev. The run-queue lock
  * was taken by @prev; for the checker, it changes hands here. Returns with interrupts still off.
@@ -526,23 +581,11 @@ static void push_away(struct task *t)
 static inline __attribute__((always_inline)) void finish_switch(struct task *prev)
 {
 	struct run_queue *rq = this_rq();
-	struct mm *drop_mm = rq->drop_mm;
-	struct task *migrate = rq->migrate;
-	bool prev_dead = rq->prev_dead;
 
-	rq->drop_mm = NULL;
-	rq->migrate = NULL;
-	rq->prev_dead = false;
-	__atomic_store_n(&prev->on_cpu, false, __ATOMIC_RELEASE);
-	lock_rank_acquire(&rq->lock, LOCK_RUNQUEUE, true, true, (uintptr_t)__builtin_return_address(0));
-	spin_unlock(&rq->lock);
-
-	if (unlikely(drop_mm != NULL))
-		mm_drop(drop_mm);
-	if (unlikely(migrate != NULL))
-		push_away(migrate);
-	if (unlikely(prev_dead))
-		task_dead_switched_out(prev);
+	if (unlikely(rq->after_switch))
+		finish_special_switch(rq, prev);
+	else
+		release_switch(rq, prev);
 }
 
 /* Interrupts off, preempt_count 1; returns so, perhaps on another CPU. @preempt: current goes on later whatever its state. */
@@ -570,7 +613,8 @@ static void __schedule(bool preempt)
 		} else {
 			if (state & TASK_UNINTERRUPTIBLE)
 				rq->nr_uninterruptible++;
-			rq->prev_dead = state == TASK_DEAD;
+			if (unlikely(state == TASK_DEAD))
+				rq->prev_dead = rq->after_switch = true;
 			rq->nr_running--;
 			/* From here a waker may wait for on_cpu; it must not read on_rq as false before state was set. */
 			__atomic_store_n(&prev->on_rq, false, __ATOMIC_RELEASE);
@@ -579,6 +623,7 @@ static void __schedule(bool preempt)
 	}
 	if (unlikely(stays && !(prev->affinity & BIT(rq_cpu(rq))))) {
 		rq->migrate = prev;			/* stays on_rq: it is runnable, only not here */
+		rq->after_switch = true;
 		rq->nr_running--;
 		stays = false;
 	}
@@ -749,8 +794,9 @@ void sched_timer_interrupt(bool user_mode)
 
 	now = ktime_get_ns();
 	if (busy) {
-		curr->acct_system = !user_mode;
+		/* The sample decides for the time to come, so what task_cputime() has told does not move to the other side. */
 		update_curr(rq, now);
+		curr->acct_system = !user_mode;
 		next = now + TICK_NS;
 		if (rq->nr_running > 1) {
 			if (now >= curr->slice_end) {

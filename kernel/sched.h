@@ -68,7 +68,7 @@ void sched_loadavg(u64 avg[3]);			/* fixed point, 11 fraction bits, as in Linux 
 u64 sched_idle_ns(unsigned int cpu);		/* for /proc/stat and /proc/uptime */
 u64 sched_nr_switches(void);
 
-/* CPU time of a task so far, what it is using right now included. Any context. utime + stime is exact, the split is sampled. */
+/* CPU time of a task so far, what it is using right now included; never goes back. Any context. utime + stime is exact, the split is sampled. */
 void task_cputime(const struct task *t, u64 *utime_ns, u64 *stime_ns);
 /* Sums of one CPU for /proc/stat. */
 void sched_cpu_times(unsigned int cpu, u64 *user_ns, u64 *nice_ns, u64 *system_ns, u64 *idle_ns);

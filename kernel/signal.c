@@ -475,7 +475,9 @@ bool notify_parent_locked(struct process *child, int sig)
 			sig = 0;
 	}
 	/* The usual parent sleeps in wait4 and has no handler: then there is nothing to fill in. */
-	if (sig && !(sig == SIGCHLD && sa->handler == SIG_DFL && !sig_in(SIGCHLD, parent->leader->blocked))) {
+	struct task *t = process_any_thread(parent);
+
+	if (sig && t && !signal_is_ignored(t, sig, false)) {
 		struct siginfo info;
 		int code = child->exit_code;
 		bool killed = code & 0x7f;
@@ -811,7 +813,7 @@ void restore_saved_sigmask_unless(bool interrupted)
 
 /* -- exit and exec -- */
 
-bool exit_signals(void)
+bool exit_signals(int code)
 {
 	struct process *p = current->process;
 	unsigned long flags;
@@ -820,6 +822,11 @@ bool exit_signals(void)
 
 	current->exiting = true;
 	current->flags |= PF_EXITING;
+	if (last && !p->group_exit) {
+		/* Since Linux 5.18 the last thread's code is the process's, not the leader's. */
+		p->group_exit = 1;
+		p->group_exit_code = code;
+	}
 	if (p->nr_threads > 1 && !p->group_exit) {
 		retarget_shared_pending(~current->blocked);
 		if (current->jobctl & JOBCTL_STOP_PENDING)

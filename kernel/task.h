@@ -129,6 +129,7 @@ struct task {
 	struct { uintptr_t addr, rip; u64 error, entry; u32 repeats; } last_fault;	/* S  mm/fault_entry.c: faults without progress */
 	struct held_lock	 held[MAX_HELD_LOCKS];	/* S */
 	u32			 nr_held;
+	u32			 skip_flushes;	/* S  planted bug: this many TLB flushes are left out (mm/debug.c) */
 	u64			 alloc_fail_nth;	/* S  > 0: the n-th allocation from now on fails (mm/debug.c) */
 #endif
 };
@@ -162,6 +163,7 @@ struct creds {
 #define CAP_NET_RAW 13
 #define CAP_IPC_LOCK 14
 #define CAP_SYS_RAWIO 17
+#define CAP_SYS_CHROOT 18
 #define CAP_SYS_PTRACE 19
 #define CAP_SYS_ADMIN 21
 #define CAP_SYS_BOOT 22

@@ -170,3 +170,16 @@ size_t trace_format(char *buf, size_t size, u64 *pos)
 	}
 	return n;
 }
+
+#define DUMP_RECORDS 16u
+
+void trace_dump(void)
+{
+	static char line[MAX_LINE + 1];		/* one record fits, two do not */
+	u64 end = __atomic_load_n(&last_seq, __ATOMIC_RELAXED), pos = end > DUMP_RECORDS ? end - DUMP_RECORDS + 1 : 1;
+
+	if (end)
+		printk("last %u trace records:", DUMP_RECORDS);
+	while (trace_format(line, sizeof(line), &pos))
+		printk("  %s", line);
+}

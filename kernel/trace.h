@@ -47,5 +47,6 @@ void trace_init(void);			/* looks at trace=; after mm_init() */
  * 0 bytes: no more right now. Sequences order all CPUs; those overwritten meanwhile are skipped.
  */
 size_t trace_format(char *buf, size_t size, u64 *pos);
+void trace_dump(void);		/* panic: the last few records into the log; other CPUs stopped, no locks taken */
 
 #endif

@@ -47,6 +47,7 @@ typedef u64 cpumask_t;		/* bit n = CPU n; NR_CPUS is 64, so one word is enough *
 #define __section(s)	__attribute__((section(s)))
 #define __used		__attribute__((used))
 #define __unused	__attribute__((unused))
+#define __noinline	__attribute__((noinline))
 #define __must_check	__attribute__((warn_unused_result))
 #define __printf(f, a)	__attribute__((format(printf, f, a)))
 #define __user				/* a pointer that came from user space: only mm/uaccess.h may follow it */

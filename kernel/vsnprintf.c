@@ -178,7 +178,7 @@ static const char *put_conversion(struct out *o, const char *f, va_list *ap)
 		break;
 	case 'X':
 		s.upper = true;
-		/* fall through */
+		__attribute__((fallthrough));
 	case 'x':
 		put_number(o, &s, unsigned_arg(&s, ap), 16, "");
 		break;

@@ -104,7 +104,7 @@ static int prepare(struct wait_queue *wq, struct wait_entry *e, unsigned int sta
 		e->exclusive = exclusive;
 		if (list_empty(&e->node))
 			enqueue(wq, e);
-		set_current_state(state);
+		__atomic_exchange_n(&current->state, state, __ATOMIC_SEQ_CST);	/* set_current_state() */
 	}
 	spin_unlock_irqrestore(&wq->lock, flags);
 	return error;

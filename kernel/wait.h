@@ -50,30 +50,31 @@ void __wake_up(struct wait_queue *wq, unsigned int mode, unsigned int nr_exclusi
 #define wake_up_poll(wq, events)	__wake_up(wq, TASK_NORMAL, 1, events)
 static inline bool wait_queue_active(const struct wait_queue *wq) { return !list_empty(&wq->entries); }
 
+/* Tested before queueing and right after a wake-up too: then nothing has to be queued, or not again. */
 #define __wait_event(wq, cond, state, excl, timeout_ns) ({				\
-	struct wait_entry _we;								\
 	int _ret = 0;									\
-	u64 _deadline = (timeout_ns) ? ktime_get_ns() + (timeout_ns) : 0;		\
-	wait_entry_init(&_we);								\
-	for (;;) {									\
-		int _sig = (excl) ? prepare_to_wait_exclusive(wq, &_we, state)		\
-				  : prepare_to_wait(wq, &_we, state);			\
-		if (cond)								\
-			break;								\
-		if (_sig) {								\
-			_ret = _sig;							\
-			break;								\
-		}									\
-		if (_deadline) {							\
-			if (!schedule_until(_deadline)) {				\
+	if (!(cond)) {									\
+		struct wait_entry _we;							\
+		u64 _deadline = (timeout_ns) ? ktime_get_ns() + (timeout_ns) : 0;	\
+		wait_entry_init(&_we);							\
+		do {									\
+			int _sig = (excl) ? prepare_to_wait_exclusive(wq, &_we, state)	\
+					  : prepare_to_wait(wq, &_we, state);		\
+			if (cond)							\
+				break;							\
+			if (_sig) {							\
+				_ret = _sig;						\
+				break;							\
+			}								\
+			if (!_deadline) {						\
+				schedule();						\
+			} else if (!schedule_until(_deadline)) {			\
 				_ret = (cond) ? 0 : -ETIMEDOUT;				\
 				break;							\
 			}								\
-		} else {								\
-			schedule();							\
-		}									\
+		} while (!(cond));							\
+		finish_wait(wq, &_we);							\
 	}										\
-	finish_wait(wq, &_we);								\
 	_ret; })
 
 /* 0; the condition is evaluated several times, in TASK_* state, so it must not sleep. */

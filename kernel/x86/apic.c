@@ -137,12 +137,16 @@ static void icr_write(u32 apic_id, u32 command)
 	local_irq_restore(flags);
 }
 
+/* Also from an NMI, which may have come between the two writes of another IPI: the destination is left alone. */
 void apic_send_self(unsigned int vector)
 {
-	if (apic_mem)
-		icr_write(0, ICR_SELF | ICR_ASSERT | vector);
-	else
+	if (!apic_mem) {
 		wrmsr(X2APIC_SELF_IPI, vector);
+		return;
+	}
+	while (apic_read(APIC_ICR) & ICR_BUSY)
+		cpu_relax();
+	apic_write(APIC_ICR, ICR_SELF | ICR_ASSERT | vector);
 }
 
 void apic_send(unsigned int cpu, unsigned int vector)

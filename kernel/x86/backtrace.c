@@ -12,7 +12,7 @@
 #include "kernel/preempt.h"
 #include "kernel/printk.h"
 #include "kernel/task.h"
-#include "kernel/time.h"
+#include "kernel/trace.h"
 #include "kernel/x86/apic.h"
 #include "kernel/x86/cpu.h"
 #include "kernel/x86/entry_offsets.h"
@@ -199,9 +199,6 @@ static void show_other_cpus(void)
 	}
 }
 
-/* The last trace events, if kernel/trace.c is linked in. */
-void trace_dump(void) __attribute__((weak));
-
 static void __noreturn panic_common(struct trap_frame *frame, uintptr_t rbp, const char *fmt, va_list ap)
 {
 	u32 me = smp_processor_id(), nobody = UINT32_MAX;
@@ -229,8 +226,7 @@ static void __noreturn panic_common(struct trap_frame *frame, uintptr_t rbp, con
 	walk(rbp, t);
 	show_locks(t);
 	show_other_cpus();
-	if (trace_dump)
-		trace_dump();
+	trace_dump();
 	printk_bare("--- halted after a panic; nothing is written any more, the machine may be switched off ---");
 	stop();
 }

@@ -36,7 +36,7 @@
 #define PIT_COMMAND		0x43
 #define CALIBRATION_NS		(10 * NSEC_PER_MSEC)
 #define SAMPLES			5
-#define EARLY_GUESS_HZ		2000000000ul
+#define EARLY_GUESS_HZ		5000000000ul	/* too high rather than too low: time may then only jump forwards */
 
 enum hpet_reg { HPET_CAP = 0x00, HPET_CONFIG = 0x10, HPET_COUNTER = 0xf0 };
 #define HPET_ENABLE		BIT(0)

@@ -130,7 +130,9 @@ entry_stubs:
 	push	$0
 	.endif
 	push	$vector
-	.if	vector == 2 || vector == 8 || vector == 18
+	.if	vector == 1
+	jmp	debug_entry
+	.elseif	vector == 2 || vector == 8 || vector == 18
 	jmp	paranoid_entry
 	.else
 	jmp	entry_common
@@ -207,6 +209,30 @@ bad_user_rip:
 	mov	%rsp, %rdi
 	call	trap_bad_user_rip		/* raises SIGSEGV; the signal changes rip or kills */
 	jmp	user_return
+
+/*
+ * Debug exception, on its own stack: a single step that a program asked for may trap in the first instruction of the
+ * system-call entry, on the program's stack. From user mode it goes on like any other exception, on the task's stack.
+ * Entry state: [rsp] = vector, +8 error code, +16 rip, +24 cs, +32 rflags, +40 rsp, +48 ss; interrupts off.
+ */
+	.type	debug_entry, @function
+debug_entry:
+	testb	$3, 24(%rsp)
+	jz	paranoid_entry
+	swapgs
+	push	%rdi
+	mov	%rsp, %rdi
+	mov	%gs:CPUL_KERNEL_RSP, %rsp
+	push	56(%rdi)			/* ss */
+	push	48(%rdi)
+	push	40(%rdi)
+	push	32(%rdi)
+	push	24(%rdi)			/* rip */
+	push	16(%rdi)			/* error code */
+	push	8(%rdi)				/* vector */
+	mov	(%rdi), %rdi
+	swapgs					/* once more in there */
+	jmp	entry_common
 
 /*
  * NMI, machine check, double fault: on their own stacks (IST), at any instruction.

@@ -806,6 +806,11 @@ static void fb_process(const u8 *buf, size_t n, bool newline_mode)
 		held = spin_trylock(&fb_lock);
 		fb.state = PARSE_TEXT;
 	}
+	/* The log starts a new line where a program left off within one. */
+	if (newline_mode && !fb.newline_mode && fb.cur.x) {
+		fb.cur.x = 0;
+		line_feed();
+	}
 	fb.newline_mode = newline_mode;
 	fb.view = 0;
 	while (n--)

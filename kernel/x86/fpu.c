@@ -79,14 +79,22 @@ void fpu_init_area(void *area)
 	/* XSTATE_BV = 0 in the header: XRSTOR takes the initial configuration of each component, whatever the bytes say. */
 }
 
-void fpu_save(void *area)
+/* All components, also those in their initial state: for others to read. */
+static void save_whole(void *area)
 {
 	if (!xcr0)
 		__asm__ volatile("fxsave64 %0" : "=m"(*(u8 (*)[FXSAVE_SIZE])area) : : "memory");
-	else if (cpu_features.xsaveopt)
-		__asm__ volatile("xsaveopt64 (%0)" : : "r"(area), "a"((u32)xcr0), "d"((u32)(xcr0 >> 32)) : "memory");
 	else
 		__asm__ volatile("xsave64 (%0)" : : "r"(area), "a"((u32)xcr0), "d"((u32)(xcr0 >> 32)) : "memory");
+}
+
+/* For fpu_restore() alone: may leave out what has not changed since, or is in its initial state. */
+void fpu_save(void *area)
+{
+	if (cpu_features.xsaveopt)
+		__asm__ volatile("xsaveopt64 (%0)" : : "r"(area), "a"((u32)xcr0), "d"((u32)(xcr0 >> 32)) : "memory");
+	else
+		save_whole(area);
 }
 
 void fpu_restore(const void *area)
@@ -143,7 +151,7 @@ int fpu_save_to_user(void *uaddr)
 
 	/* The area is ours while we run; a switch in between writes the same registers to it again. */
 	preempt_disable();
-	fpu_save(area);
+	save_whole(area);
 	preempt_enable();
 	if (copy_out(uaddr, area, fpu_state_size))
 		return -EFAULT;

@@ -8,7 +8,7 @@
  * Interrupt stack table: these exceptions may hit at an instruction where no kernel stack is valid (before SWAPGS or
  * the stack switch of the system-call entry, or because the stack overflowed). Everything else uses the task's stack.
  */
-enum ist { IST_NONE, IST_DOUBLE_FAULT, IST_NMI, IST_MACHINE_CHECK, NR_IST };
+enum ist { IST_NONE, IST_DOUBLE_FAULT, IST_NMI, IST_MACHINE_CHECK, IST_DEBUG, NR_IST };
 
 #define IST_STACK_SHIFT	13
 #define IST_STACK_SIZE	(1ul << IST_STACK_SHIFT)	/* aligned to its size: paranoid_entry finds the bottom by masking */

@@ -52,7 +52,8 @@ const char *irq_name(unsigned int vector);	/* NULL: nobody uses it */
  */
 #define IRQ_WORK_LOG		0	/* wake readers of the log */
 #define IRQ_WORK_SCREEN		1	/* wake the thread that draws the screen */
-void irq_work_raise(unsigned int kind);		/* any context; does nothing before the APIC works */
+#define IRQ_WORK_NMI		2	/* report an NMI of unknown origin */
+void irq_work_raise(unsigned int kind);		/* any context, NMI too; does nothing before the APIC works */
 void irq_work_set(unsigned int kind, void (*func)(void));
 
 void irq_init(void);

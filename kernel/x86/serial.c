@@ -46,6 +46,7 @@ struct uart {
 	u8			 ier;		/* L  shadow */
 	bool			 stuck;		/* L  gave up waiting; tried again when it is ready */
 	bool			 throttled;	/* L */
+	bool			 port_midline;	/* L  a program's output ended within a line: the log starts a new one */
 	struct spinlock		 lock;		/* LOCK_CONSOLE: innermost, taken under any other */
 	struct console		 console;
 	struct chardev_port	 port;
@@ -173,10 +174,16 @@ static void uart_console_write(struct console *con, const char *buf, size_t n)
 {
 	struct uart *u = container_of(con, struct uart, console);
 	u8 fifo[UART_FIFO];
+	bool fresh_line = __atomic_exchange_n(&u->port_midline, false, __ATOMIC_RELAXED);
 
 	while (n) {
 		/* One FIFO's worth, with "\n" as "\r\n"; the lock is held only that long. */
 		size_t filled = 0;
+		if (fresh_line && u->fifo > 1) {
+			fifo[filled++] = '\r';
+			fifo[filled++] = '\n';
+			fresh_line = false;
+		}
 		while (n && filled < u->fifo) {
 			if (*buf == '\n') {
 				if (u->fifo > 1 && filled + 2 > u->fifo)
@@ -210,6 +217,8 @@ static size_t uart_port_write(struct chardev_port *port, const u8 *buf, size_t n
 			/* Full: the interrupt will say when it is not. Raised at once if it emptied just now. */
 			u->ier |= IER_TX;
 			uart_out(u, UART_IER, u->ier);
+		} else {
+			u->port_midline = buf[done + part - 1] != '\n';
 		}
 		uart_unlock(u, held, flags);
 		if (!part)

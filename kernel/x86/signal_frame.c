@@ -144,6 +144,13 @@ static void restore_registers(struct trap_frame *f, const struct user_sigcontext
 	f->orig_rax = (u64)-1;			/* this was no system call to restart */
 }
 
+/* There is one code and one stack segment. Linux would take any others to IRET, which faults: the same SIGSEGV. */
+static bool segments_ok(const struct user_ucontext *uc)
+{
+	return (uc->mcontext.cs | 3) == USER_CS &&
+	       (!(uc->flags & UC_STRICT_RESTORE_SS) || (uc->mcontext.ss | 3) == USER_DS);
+}
+
 SYSCALL_DEFINE(rt_sigreturn, void)
 {
 	struct trap_frame *frame = task_trap_frame(current);
@@ -154,7 +161,7 @@ SYSCALL_DEFINE(rt_sigreturn, void)
 		goto bad_frame;
 	set_current_blocked(sf.uc.sigmask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)));
 	restore_registers(frame, &sf.uc.mcontext);
-	if (fpu_restore_from_user((void *)sf.uc.mcontext.fpstate))
+	if (!segments_ok(&sf.uc) || fpu_restore_from_user((void *)sf.uc.mcontext.fpstate))
 		goto bad_frame;
 	restore_altstack(current, &sf.uc.stack, frame->rsp);
 	return (long)frame->rax;

@@ -28,6 +28,7 @@
 #define FPE_INTDIV	1
 #define TRAP_TRACE	2
 #define DR6_SINGLE_STEP	BIT(14)
+#define DR6_IDLE	0xffff0ff0ul
 
 /* --- IDT -------------------------------------------------------------------------------------------------------------- */
 
@@ -59,14 +60,21 @@ static void set_gate(unsigned int vector, enum ist ist, u8 type)
 	};
 }
 
+static void report_nmi(void)
+{
+	pr_once("NMI of unknown origin on CPU %u", smp_processor_id());
+}
+
 void idt_init(void)
 {
+	irq_work_set(IRQ_WORK_NMI, report_nmi);
 	for (unsigned int v = 0; v < 256; v++)
 		set_gate(v, IST_NONE, GATE_INTERRUPT);
 	set_gate(TRAP_BP, IST_NONE, GATE_USER);
 	set_gate(TRAP_OF, IST_NONE, GATE_USER);
 	set_gate(TRAP_DF, IST_DOUBLE_FAULT, GATE_INTERRUPT);
 	set_gate(TRAP_NMI, IST_NMI, GATE_INTERRUPT);
+	set_gate(TRAP_DB, IST_DEBUG, GATE_INTERRUPT);
 	set_gate(TRAP_MC, IST_MACHINE_CHECK, GATE_INTERRUPT);
 }
 
@@ -92,12 +100,19 @@ const char *trap_name(unsigned int vector)
 	return vector < ARRAY_SIZE(trap_names) && trap_names[vector] ? trap_names[vector] : "unknown exception";
 }
 
-static void user_debug(struct trap_frame *frame)
+static u64 clear_debug_status(void)
 {
 	u64 dr6;
 
 	__asm__ volatile("mov %%dr6, %0" : "=r"(dr6));
-	__asm__ volatile("mov %0, %%dr6" : : "r"(0xffff0ff0ul));	/* the CPU only ever sets bits */
+	__asm__ volatile("mov %0, %%dr6" : : "r"(DR6_IDLE));	/* the CPU only ever sets bits */
+	return dr6;
+}
+
+static void user_debug(struct trap_frame *frame)
+{
+	u64 dr6 = clear_debug_status();
+
 	if (dr6 & DR6_SINGLE_STEP)
 		force_sig_fault(SIGTRAP, TRAP_TRACE, frame->rip, 0);
 }
@@ -228,7 +243,12 @@ void trap_paranoid(struct trap_frame *frame, u64 vector)
 	case TRAP_NMI:
 		if (panic_in_progress)
 			panic_stop_this_cpu(frame);
-		pr_once("NMI of unknown origin on CPU %u", smp_processor_id());
+		irq_work_raise(IRQ_WORK_NMI);	/* printing here could wait for a lock that we interrupted */
+		return;
+	case TRAP_DB:
+		/* Single step of a program, trapping one instruction late, in the first one of the system-call entry. */
+		frame->rflags &= ~RFLAGS_TF;
+		clear_debug_status();
 		return;
 	case TRAP_DF:
 		if (hit_stack_guard(current, read_cr2()))
