@@ -21,6 +21,8 @@
 #include "mm/debug.h"
 
 #ifdef DEBUG
+#include "fs/vfs.h"
+#include "kernel/errno.h"
 #include "kernel/panic.h"
 #include "kernel/printk.h"
 #include "kernel/string.h"
@@ -129,7 +131,8 @@ void debug_flushed(struct mm *mm, uintptr_t start, uintptr_t end, bool tables)
 
 	for (struct unmapped **link = bucket(mm); *link; ) {
 		struct unmapped *u = *link;
-		bool covered = u->mm == mm && u->addr >= start && u->addr + u->size <= end;
+		/* The last table reaches beyond the last user address. */
+		bool covered = u->mm == mm && u->addr >= start && min(u->addr + u->size, TASK_SIZE) <= end;
 
 		if (u->mm == mm && u->table) {
 			u->active_flushed |= covered;
@@ -185,6 +188,12 @@ void debug_frame_free(struct page *p, unsigned int order, uintptr_t caller)
 	}
 }
 
+void debug_frame_unreachable(struct page *p)
+{
+	if (p->unmap_gen & PENDING_MASK)
+		stale_bug(page_to_pfn(p), (uintptr_t)__builtin_return_address(0));
+}
+
 void debug_frame_alloc(struct page *p, unsigned int order)
 {
 	for (struct page *end = p + (1ul << order); p < end; p++) {
@@ -220,6 +229,87 @@ bool alloc_should_fail(void)
 	if (!t || !t->alloc_fail_nth || in_interrupt())
 		return false;
 	return --t->alloc_fail_nth == 0;
+}
+
+/* Planted bug, to show that the checker sees it: this task's next flushes are not done. True: leave it out. */
+bool debug_skip_flush(void)
+{
+	struct task *t = current;
+
+	if (!t || !t->skip_flushes || in_interrupt())
+		return false;
+	t->skip_flushes--;
+	return true;
+}
+
+/* -- /sys/kernel/faultline/{alloc_fail,skip_flush,leaks}: the first two concern the task that writes them -- */
+
+static ssize_t alloc_fail_show(void *arg, char *buf, size_t size)
+{
+	(void)arg;
+	return scnprintf(buf, size, "%lu\n", current->alloc_fail_nth);
+}
+
+/* One number; trailing newlines are fine. */
+static int parse_count(const char *buf, u64 *n)
+{
+	char copy[24];
+
+	if (strscpy(copy, buf, sizeof(copy)) < 0)
+		return -EINVAL;
+	char *end = strchr(copy, '\n');
+	if (end)
+		*end = '\0';
+	return kstrtou64(copy, 0, n);
+}
+
+static ssize_t alloc_fail_store(void *arg, const char *buf, size_t len)
+{
+	u64 nth;
+
+	(void)arg;
+	if (parse_count(buf, &nth))
+		return -EINVAL;
+	alloc_fail_set(nth);
+	return (ssize_t)len;
+}
+
+static ssize_t skip_flush_store(void *arg, const char *buf, size_t len)
+{
+	u64 n;
+
+	(void)arg;
+	if (parse_count(buf, &n))
+		return -EINVAL;
+	current->skip_flushes = (u32)n;
+	return (ssize_t)len;
+}
+
+/* Reading reports to the log what is allocated, after all caches have been emptied: exact when the system is quiet. */
+static ssize_t leaks_show(void *arg, char *buf, size_t size)
+{
+	(void)arg;
+	rcu_barrier();				/* what is only waiting for its grace period is no leak */
+	pgtable_drain();
+	slab_drain();
+	kernel_stack_drain();
+	drain_frame_caches();
+	debug_leak_report();
+	return scnprintf(buf, size, "frames_used %lu\nslab %ld\npage_tables %ld\nvmalloc %lu\nunfollowed %lu\n",
+			 nr_total_pages() - nr_free_pages(), vm_counter_read(VM_nr_slab),
+			 vm_counter_read(VM_nr_page_table_pages), vmalloc_nr_pages(), pending.overflows);
+}
+
+static const struct text_file_ops alloc_fail_ops = { .show = alloc_fail_show, .store = alloc_fail_store };
+static const struct text_file_ops skip_flush_ops = { .store = skip_flush_store };
+static const struct text_file_ops leaks_ops = { .show = leaks_show };
+
+void memory_debug_init(void)
+{
+	if (IS_ERR(pseudo_text_file(sysfs_root, "kernel/faultline/alloc_fail", 0600, &alloc_fail_ops, NULL)) ||
+	    IS_ERR(pseudo_text_file(sysfs_root, "kernel/faultline/skip_flush", 0200, &skip_flush_ops, NULL)) ||
+	    IS_ERR(pseudo_text_file(sysfs_root, "kernel/faultline/leaks", 0400, &leaks_ops, NULL)))
+		pr_err("memory debug files: no memory");
 }
 
 void debug_leak_report(void)

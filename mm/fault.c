@@ -42,18 +42,20 @@
 #include "mm/vmstat.h"
 
 struct page *zero_page;
+static phys_addr_t zero_frame;
 bool fault_completed_enabled = true;
 
+/* One function per row, never inlined: a fault saves only the registers that its own row needs. */
 static vm_fault_t handle_page_fault(struct vma *vma, uintptr_t addr, unsigned int flags);
-static vm_fault_t do_missing(struct vm_fault *vmf);
-static vm_fault_t do_userfault_missing(struct vm_fault *vmf);
-static vm_fault_t do_zero_page(struct vm_fault *vmf);
-static vm_fault_t do_anonymous_page(struct vm_fault *vmf);
-static vm_fault_t do_read_fault(struct vm_fault *vmf);
-static vm_fault_t do_cow_fault(struct vm_fault *vmf);
-static vm_fault_t do_shared_fault(struct vm_fault *vmf);
-static vm_fault_t do_marker(struct vm_fault *vmf);
-static vm_fault_t do_spurious_fault(struct vm_fault *vmf);
+static inline vm_fault_t do_missing(struct vm_fault *vmf);
+static __noinline vm_fault_t do_userfault_missing(struct vm_fault *vmf);
+static __noinline vm_fault_t do_zero_page(struct vm_fault *vmf);
+static __noinline vm_fault_t do_anonymous_page(struct vm_fault *vmf);
+static __noinline vm_fault_t do_read_fault(struct vm_fault *vmf);
+static __noinline vm_fault_t do_cow_fault(struct vm_fault *vmf);
+static __noinline vm_fault_t do_shared_fault(struct vm_fault *vmf);
+static __noinline vm_fault_t do_marker(struct vm_fault *vmf);
+static __noinline vm_fault_t do_spurious_fault(struct vm_fault *vmf);
 
 /* The legal combinations of flags, as fault.h lists them, and the lock that they promise. */
 static void assert_fault_flags(const struct vma *vma, unsigned int flags)
@@ -74,16 +76,14 @@ static void assert_fault_flags(const struct vma *vma, unsigned int flags)
 static void account_fault(vm_fault_t ret, unsigned int flags)
 {
 	if (unlikely(ret & VM_FAULT_RETRY)) {
-		vm_count(VM_fault_retry);
+		vm_count_both(VM_fault_entries, VM_fault_retry);
 		return;
 	}
-	vm_count(VM_pgfault);
-	if (unlikely(ret & VM_FAULT_ERROR))
-		return;
-	if (unlikely((ret & VM_FAULT_MAJOR) || (flags & FAULT_FLAG_TRIED)))
-		current->maj_flt++;
-	else
+	vm_count_both(VM_fault_entries, VM_pgfault);
+	if (likely(!(ret & (VM_FAULT_ERROR | VM_FAULT_MAJOR)) && !(flags & FAULT_FLAG_TRIED)))
 		current->min_flt++;
+	else if (!(ret & VM_FAULT_ERROR))
+		current->maj_flt++;
 }
 
 /* Every visit, so that a trace shows RETRY and COMPLETED; with the user instruction that is behind it. */
@@ -97,7 +97,6 @@ vm_fault_t handle_mm_fault(struct vma *vma, uintptr_t addr, unsigned int flags)
 	vm_fault_t ret;
 
 	assert_fault_flags(vma, flags);
-	vm_count(VM_fault_entries);
 	if (unlikely(vma->flags & VM_HUGETLB))
 		ret = hugetlb_fault(vma, addr, flags);
 	else
@@ -108,21 +107,51 @@ vm_fault_t handle_mm_fault(struct vma *vma, uintptr_t addr, unsigned int flags)
 	return ret;
 }
 
+/* Makes the tables for the address, from the top. */
+static __noinline bool make_tables(struct vm_fault *vmf)
+{
+	struct mm *mm = vmf->vma->mm;
+
+	vmf->pmd = pmd_alloc(mm, vmf->address);
+	return vmf->pmd && !pte_alloc(mm, vmf->pmd);
+}
+
+/* Fills in where the entry is. False: no memory for a table. Usually all tables are there: then this is three loads. */
+static inline bool find_entry(struct vm_fault *vmf, uintptr_t addr)
+{
+	pgd_t pgd = pgd_read(vmf->vma->mm->pgd + pgd_index(addr));
+	pmd_t table = { 0 };
+
+	if (likely(!pgd_none(pgd))) {
+		pud_t pud = pud_read(pud_offset(pgd, addr));
+		if (likely(!pud_none(pud))) {
+			vmf->pmd = pmd_offset(pud, addr);
+			table = pmd_read(vmf->pmd);
+		}
+	}
+	if (unlikely(pmd_none(table))) {
+		if (!make_tables(vmf))
+			return false;
+		table = pmd_read(vmf->pmd);
+	}
+	assert(pmd_table(table));		/* leaves are for VM_HUGETLB alone */
+	vmf->pte = pte_offset(table, addr);
+	vmf->ptl = &pmd_page(table)->ptl;
+	return true;
+}
+
 /* The table at the top, row by row. */
 static vm_fault_t handle_page_fault(struct vma *vma, uintptr_t addr, unsigned int flags)
 {
-	struct vm_fault vmf = {
-		.vma = vma,
-		.address = addr & PAGE_MASK,
-		.real_address = addr,
-		.pgoff = linear_index(vma, addr),
-		.flags = flags,
-	};
+	struct vm_fault vmf;
 
-	vmf.pmd = pmd_alloc(vma->mm, addr);
-	if (unlikely(!vmf.pmd || pte_alloc(vma->mm, vmf.pmd)))
+	vmf.vma = vma;
+	vmf.address = addr & PAGE_MASK;
+	vmf.real_address = addr;
+	vmf.flags = flags;
+	if (unlikely(!find_entry(&vmf, addr)))
 		return VM_FAULT_OOM;
-	vmf.orig_pte = pte_read(pte_offset(pmd_read(vmf.pmd), addr));
+	vmf.orig_pte = pte_read(vmf.pte);
 
 	if (pte_none(vmf.orig_pte))
 		return do_missing(&vmf);
@@ -133,7 +162,7 @@ static vm_fault_t handle_page_fault(struct vma *vma, uintptr_t addr, unsigned in
 	return do_spurious_fault(&vmf);
 }
 
-static vm_fault_t do_missing(struct vm_fault *vmf)
+static inline vm_fault_t do_missing(struct vm_fault *vmf)
 {
 	const struct vma *vma = vmf->vma;
 	bool write = vmf->flags & FAULT_FLAG_WRITE;
@@ -171,7 +200,7 @@ static vm_fault_t do_zero_page(struct vm_fault *vmf)
 
 	if (!vmf_lock_pte(vmf))
 		return 0;
-	pte_write_entry(vmf->pte, vmf_keep_marker(vmf, mk_pte(zero_page, prot)));
+	pte_write_entry(vmf->pte, vmf_keep_marker(vmf, (pte_t){ zero_frame | prot }));
 	pte_unlock(vmf->ptl);
 	return 0;
 }
@@ -193,7 +222,7 @@ static vm_fault_t do_anonymous_page(struct vm_fault *vmf)
 		put_page(page);
 		return 0;
 	}
-	mm_counter_add(vma->mm, MM_ANONPAGES, 1);
+	mm_counter_add_locked(vma->mm, MM_ANONPAGES, 1);
 	page_add_new_anon(page, vma, vmf->address);
 	pte_write_entry(vmf->pte, vmf_keep_marker(vmf, vma_pte(vma, page, true)));
 	pte_unlock(vmf->ptl);
@@ -206,14 +235,12 @@ static vm_fault_t do_anonymous_page(struct vm_fault *vmf)
  * anon_vma is made by the front door, and the fault starts again; that is the one time in the life of a VMA that its
  * faults see mmap_lock.
  */
-vm_fault_t vmf_anon_prepare(struct vm_fault *vmf)
+vm_fault_t vmf_anon_prepare_slow(struct vm_fault *vmf)
 {
 	struct vma *vma = vmf->vma;
 	struct mm *mm = vma->mm;
 	int err;
 
-	if (likely(READ_ONCE(vma->anon_vma)))
-		return 0;
 	if (!(vmf->flags & FAULT_FLAG_VMA_LOCK))
 		return anon_vma_prepare(vma) ? VM_FAULT_OOM : 0;
 
@@ -239,35 +266,25 @@ vm_fault_t vmf_anon_prepare(struct vm_fault *vmf)
 /* -- file memory -- */
 
 /*
- * Asks the owner of the memory for the page. On success (0 or MAJOR) vmf->page is referenced and locked, belongs to the
- * file, and lies before its end, and stays so until it is unlocked (B11, R12).
+ * Asks the owner of the memory for the page. With VM_FAULT_LOCKED in the result (and perhaps MAJOR) vmf->page is
+ * referenced and locked, belongs to the file, and lies before its end, and stays so until it is unlocked (B11, R12).
+ * Without: an error, the fault's lock dropped, or NOPAGE: the owner has put the entry in itself.
  */
 static vm_fault_t fetch_page(struct vm_fault *vmf)
 {
-	vm_fault_t ret = vmf->vma->ops->fault(vmf);
-
-	if (unlikely(ret & (VM_FAULT_ERROR | VM_FAULT_DROPPED | VM_FAULT_NOPAGE)))
-		return ret;
-	if (unlikely(!(ret & VM_FAULT_LOCKED)))
-		lock_page(vmf->page);
-	return ret & ~VM_FAULT_LOCKED;
-}
-
-/* Nothing was fetched: error, lock dropped, or the owner has put the entry in itself. */
-static bool fetch_ended(vm_fault_t ret)
-{
-	return ret & (VM_FAULT_ERROR | VM_FAULT_DROPPED | VM_FAULT_NOPAGE);
+	vmf->pgoff = linear_index(vmf->vma, vmf->address);
+	return vmf->vma->ops->fault(vmf);
 }
 
 /* The entry for a page of the file itself. Takes over the reference, unless it returns false: somebody was faster. */
-static bool install_file_page(struct vm_fault *vmf, struct page *page, bool write)
+static inline __attribute__((always_inline)) bool install_file_page(struct vm_fault *vmf, struct page *page, bool write)
 {
 	struct vma *vma = vmf->vma;
 
 	race_window("file_page_ready");
 	if (!vmf_lock_pte(vmf))
 		return false;
-	mm_counter_add(vma->mm, page_mm_counter(page), 1);
+	mm_counter_add_locked(vma->mm, file_mm_counter(page), 1);
 	page_add_file(page, vma);
 	pte_write_entry(vmf->pte, vmf_keep_marker(vmf, vma_pte(vma, page, write)));
 	pte_unlock(vmf->ptl);
@@ -278,14 +295,14 @@ static vm_fault_t do_read_fault(struct vm_fault *vmf)
 {
 	vm_fault_t ret = fetch_page(vmf);
 
-	if (unlikely(fetch_ended(ret)))
+	if (unlikely(!(ret & VM_FAULT_LOCKED)))
 		return ret;
 	struct page *page = vmf->page;
 	bool installed = install_file_page(vmf, page, false);
 	unlock_page(page);
 	if (!installed)
 		put_page(page);
-	return ret;
+	return ret & VM_FAULT_MAJOR;
 }
 
 /* A write to a private mapping: the file's page is only copied from, but held locked until the copy is in place (R12). */
@@ -300,7 +317,7 @@ static vm_fault_t do_cow_fault(struct vm_fault *vmf)
 	if (unlikely(!vmf->cow_page))
 		return VM_FAULT_OOM;
 	ret = fetch_page(vmf);
-	if (unlikely(fetch_ended(ret))) {
+	if (unlikely(!(ret & VM_FAULT_LOCKED))) {
 		put_page(vmf->cow_page);
 		return ret;
 	}
@@ -308,7 +325,7 @@ static vm_fault_t do_cow_fault(struct vm_fault *vmf)
 
 	race_window("cow_page_ready");
 	if (vmf_lock_pte(vmf)) {
-		mm_counter_add(vma->mm, MM_ANONPAGES, 1);
+		mm_counter_add_locked(vma->mm, MM_ANONPAGES, 1);
 		page_add_new_anon(vmf->cow_page, vma, vmf->address);
 		pte_write_entry(vmf->pte, vmf_keep_marker(vmf, vma_pte(vma, vmf->cow_page, true)));
 		pte_unlock(vmf->ptl);
@@ -317,7 +334,7 @@ static vm_fault_t do_cow_fault(struct vm_fault *vmf)
 	}
 	unlock_page(vmf->page);
 	put_page(vmf->page);
-	return ret;
+	return ret & VM_FAULT_MAJOR;
 }
 
 /* A write to a shared mapping of a page that was not mapped here: it becomes dirty at once (B15). */
@@ -325,7 +342,7 @@ static vm_fault_t do_shared_fault(struct vm_fault *vmf)
 {
 	vm_fault_t ret = fetch_page(vmf);
 
-	if (unlikely(fetch_ended(ret)))
+	if (unlikely(!(ret & VM_FAULT_LOCKED)))
 		return ret;
 	struct page *page = vmf->page;
 	if (vmf->vma->ops->page_mkwrite) {
@@ -338,15 +355,13 @@ static vm_fault_t do_shared_fault(struct vm_fault *vmf)
 	if (!install_file_page(vmf, page, true)) {
 		unlock_page(page);
 		put_page(page);
-		return ret;
+		return ret & VM_FAULT_MAJOR;
 	}
-	return ret | fault_dirty_shared_page(vmf, page);
+	return (ret & VM_FAULT_MAJOR) | fault_dirty_shared_page(vmf, page);
 }
 
-vm_fault_t vmf_lock_page(struct vm_fault *vmf, struct page *page)
+vm_fault_t vmf_lock_page_slow(struct vm_fault *vmf, struct page *page)
 {
-	if (likely(trylock_page(page)))
-		return 0;
 	if (!(vmf->flags & FAULT_FLAG_ALLOW_RETRY)) {
 		lock_page(page);
 		return 0;
@@ -447,6 +462,7 @@ void fault_init(void)
 {
 	zero_page = alloc_page(GFP_KERNEL | GFP_ZERO);
 	BUG_ON(!zero_page);
+	zero_frame = page_to_phys(zero_page);
 	fault_completed_enabled = cmdline_on("mm.fault_completed", true);
 	rmap_init();
 	filemap_init();

@@ -15,7 +15,7 @@ typedef unsigned int vm_fault_t;
 #define VM_FAULT_HWPOISON_LARGE	0x000020u
 #define VM_FAULT_SIGSEGV	0x000040u
 #define VM_FAULT_NOPAGE		0x000100u	/* ->fault installed the entry itself */
-#define VM_FAULT_LOCKED		0x000200u	/* ->fault returned vmf->page locked */
+#define VM_FAULT_LOCKED		0x000200u	/* ->fault succeeded: vmf->page is referenced and locked */
 #define VM_FAULT_RETRY		0x000400u
 #define VM_FAULT_FALLBACK	0x000800u
 #define VM_FAULT_DONE_COW	0x001000u
@@ -53,12 +53,12 @@ struct vm_fault {
 	struct vma	*vma;
 	uintptr_t	 address;	/* page aligned */
 	uintptr_t	 real_address;	/* exact, for uffd and signals */
-	u64		 pgoff;		/* linear_index of address */
+	u64		 pgoff;		/* linear_index of address; for ->fault */
 	unsigned int	 flags;		/* FAULT_FLAG_* */
 	pmd_t		*pmd;
 	pte_t		 orig_pte;	/* what was decided on; re-checked under the PTE lock (B12) */
-	pte_t		*pte;		/* locked entry while ptl is held */
-	struct spinlock	*ptl;
+	pte_t		*pte;		/* the entry; ptl to write it */
+	struct spinlock	*ptl;		/* of its table */
 	struct page	*page;		/* from ->fault: referenced, locked if VM_FAULT_LOCKED */
 	struct page	*cow_page;	/* allocated before locks for a private write */
 };

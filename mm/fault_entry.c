@@ -43,9 +43,9 @@
 #define FAULT_FAILED	(FAULT_NO_VMA | FAULT_NO_RIGHT | FAULT_SIGNALLED | VM_FAULT_ERROR)
 
 static vm_fault_t fault_user(struct mm *mm, uintptr_t addr, unsigned int flags);
-static vm_fault_t fault_under_mmap_lock(struct mm *mm, uintptr_t addr, unsigned int flags);
-static void user_fault_failed(vm_fault_t ret, uintptr_t addr);
-static void kernel_mode_fault(struct trap_frame *frame, u64 error, uintptr_t addr);
+static __noinline vm_fault_t fault_under_mmap_lock(struct mm *mm, uintptr_t addr, unsigned int flags);
+static __noinline void user_fault_failed(vm_fault_t ret, uintptr_t addr);
+static __noinline void kernel_mode_fault(struct trap_frame *frame, u64 error, uintptr_t addr);
 static void no_progress_check(struct trap_frame *frame, u64 error, uintptr_t addr);
 static void no_progress_note(const struct trap_frame *frame, u64 error, uintptr_t addr);
 static void panic_on_fault(struct trap_frame *frame, u64 error, uintptr_t addr, const char *why) __noreturn;
@@ -63,19 +63,16 @@ void do_page_fault(struct trap_frame *frame, u64 error, uintptr_t addr)
 		kernel_mode_fault(frame, error, addr);
 		return;
 	}
-	if (unlikely(addr >= TASK_SIZE)) {
-		force_sig_fault(SIGSEGV, SEGV_MAPERR, addr, 0);
-		return;
-	}
-
-	enum lock_caller old = lock_stat_enter(LOCK_CALLER_FAULT);
+	/* An address of the kernel half needs no test here: no VMA contains it. */
+	u8 old = current->lock_caller;		/* lock_stat_enter(), without the call */
+	current->lock_caller = LOCK_CALLER_FAULT;
 	no_progress_check(frame, error, addr);
 	vm_fault_t ret = fault_user(current->mm, addr, FAULT_FLAGS_USER | FAULT_FLAG_USER | access_flags(error));
 	if (unlikely(ret & FAULT_FAILED))
 		user_fault_failed(ret, addr);
 	else
 		no_progress_note(frame, error, addr);
-	lock_stat_leave(old);
+	current->lock_caller = old;
 }
 
 /* -- finding the VMA, calling the handler, coming back -- */

@@ -6,14 +6,17 @@
 #include "mm/fault.h"
 #include "mm/rmap.h"
 
-/* Locks the entry and looks again (B12): false, with nothing locked, if it is no longer what was decided on. */
+/*
+ * Locks the entry and looks again (B12): false, with nothing locked, if it is no longer what was decided on. The table
+ * itself is where it was: it can go only when both mmap_lock and the VMA are locked for writing, and we hold one.
+ */
 static inline bool vmf_lock_pte(struct vm_fault *vmf)
 {
-	vmf->pte = pte_offset_lock(vmf->vma->mm, vmf->pmd, vmf->address, &vmf->ptl);
-	if (likely(vmf->pte && pte_read(vmf->pte).v == vmf->orig_pte.v))
+	assert(vmf->ptl == pte_lockptr(vmf->pmd));
+	spin_lock(vmf->ptl);
+	if (likely(pte_read(vmf->pte).v == vmf->orig_pte.v))
 		return true;
-	if (vmf->pte)
-		pte_unlock(vmf->ptl);
+	pte_unlock(vmf->ptl);
 	return false;
 }
 
@@ -43,12 +46,20 @@ static inline bool vmf_may_drop_lock(const struct vm_fault *vmf)
 
 /* -- mm/fault.c -- */
 /* Makes sure that an anonymous page can be put in (C7). 0, VM_FAULT_OOM or VM_FAULT_RETRY. */
-vm_fault_t vmf_anon_prepare(struct vm_fault *vmf);
+vm_fault_t vmf_anon_prepare_slow(struct vm_fault *vmf);
+static inline vm_fault_t vmf_anon_prepare(struct vm_fault *vmf)
+{
+	return likely(READ_ONCE(vmf->vma->anon_vma)) ? 0 : vmf_anon_prepare_slow(vmf);
+}
 /*
  * The folio lock of a page that the caller holds a reference of. 0: locked. VM_FAULT_RETRY: not locked, the reference
  * is gone, and the fault's lock too unless RETRY_NOWAIT.
  */
-vm_fault_t vmf_lock_page(struct vm_fault *vmf, struct page *page);
+vm_fault_t vmf_lock_page_slow(struct vm_fault *vmf, struct page *page);
+static inline vm_fault_t vmf_lock_page(struct vm_fault *vmf, struct page *page)
+{
+	return likely(trylock_page(page)) ? 0 : vmf_lock_page_slow(vmf, page);
+}
 /* After a shared page was written through a mapping; it is locked, and is unlocked here. 0, COMPLETED or RETRY (section G). */
 vm_fault_t fault_dirty_shared_page(struct vm_fault *vmf, struct page *page);
 

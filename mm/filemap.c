@@ -502,12 +502,15 @@ static unsigned int filemap_fault(struct vm_fault *vmf)
 	if (may_map_around(vmf) && map_around(vmf))
 		return VM_FAULT_NOPAGE;
 	for (;;) {
+		struct page *page = mapping_find_get(m, index);
 		bool created = false;
 
-		if (unlikely(index >= mapping_size_pages(m)))
-			return VM_FAULT_SIGBUS;		/* never an event: before userfaultfd (F40) */
-		struct page *page = mapping_find_get(m, index);
-
+		/* Past the end is never an event: before userfaultfd (F40). For a page that is there it is asked below, under its lock. */
+		if (unlikely((!page || (vma->flags & VM_UFFD_ANY)) && index >= mapping_size_pages(m))) {
+			if (page)
+				put_page(page);
+			return VM_FAULT_SIGBUS;
+		}
 		if (unlikely(vma->flags & (page ? VM_UFFD_MINOR : VM_UFFD_MISSING))) {
 			if (page)
 				put_page(page);

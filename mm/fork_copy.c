@@ -29,6 +29,7 @@
 #include "kernel/signal.h"
 #include "mm/fault_internal.h"
 #include "mm/frame.h"
+#include "mm/page_walk.h"
 #include "mm/tlb.h"
 
 struct copy {
@@ -48,45 +49,19 @@ static bool needs_copy(const struct vma *child, const struct vma *parent)
 	return vma_is_private(parent) && parent->anon_vma;
 }
 
-static int copy_tables(struct copy *c, pud_t pud, uintptr_t addr, uintptr_t end)
+static int copy_range(struct copy *c)
 {
-	uintptr_t next;
+	uintptr_t addr = c->parent->start, end = c->parent->end, stop;
+	pmd_t *pmd;
 
-	for (; addr < end; addr = next) {
-		pmd_t *pmd = pmd_offset(pud, addr);
+	for (; next_pte_table(c->parent->mm, &addr, end, &pmd, &stop); addr = stop) {
+		int err = copy_table(c, pmd, addr, stop);
 
-		next = pmd_addr_end(addr, end);
-		if (!pmd_table(pmd_read(pmd)))
-			continue;
-		int err = copy_table(c, pmd, addr, next);
 		if (err)
 			return err;
 		if (fatal_signal_pending())
 			return -EINTR;
 		cond_resched();
-	}
-	return 0;
-}
-
-static int copy_range(struct copy *c)
-{
-	struct mm *mm = c->parent->mm;
-	uintptr_t addr, next, pgd_end, end = c->parent->end;
-
-	for (addr = c->parent->start; addr < end; addr = pgd_end) {
-		pud_t *pud = pud_walk(mm, addr);
-
-		pgd_end = pgd_addr_end(addr, end);
-		if (!pud)
-			continue;
-		for (; addr < pgd_end; addr = next, pud++) {
-			pud_t e = pud_read(pud);
-
-			next = pud_addr_end(addr, pgd_end);
-			int err = pud_table(e) ? copy_tables(c, e, addr, next) : 0;
-			if (err)
-				return err;
-		}
 	}
 	return 0;
 }

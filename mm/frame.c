@@ -17,7 +17,6 @@
 #include "kernel/smp.h"
 #include "kernel/string.h"
 #include "mm/debug.h"
-#include "mm/vmstat.h"
 
 #define SECTION_ORDER		(SECTION_SHIFT - PAGE_SHIFT)
 #define FRAME_CACHE_MAX		256u
@@ -44,56 +43,67 @@ static struct buddy {
 } buddy = { .lock = SPINLOCK_INIT(LOCK_BUDDY) };
 
 struct frame_cache {
-	u32		 nr;				/* L */
+	u64		 nr;				/* L */
+	u64		 allocs, frees;			/* L  frames of all orders, for /proc/vmstat */
 	struct page	*pages[FRAME_CACHE_MAX];	/* L  the last one is the hottest */
 } __aligned(64);
 static DEFINE_PER_CPU(struct frame_cache, frame_cache);
 
-static struct page *cache_pop(unsigned int gfp);
-static void cache_push(struct page *p);
+static struct page *alloc_pages_slow(unsigned int gfp, unsigned int order);
+static void cache_drain(struct frame_cache *fc, u64 n);
 static struct page *buddy_alloc(unsigned int gfp, unsigned int order);
 static void buddy_free(struct page *p, unsigned int order);
-static struct page *alloc_after_drain(unsigned int gfp, unsigned int order);
+
+/* The hottest frame of this CPU, or NULL. Half of all allocations in the system run through these few lines. */
+static inline __attribute__((always_inline)) struct page *cache_pop(void)
+{
+	struct page *p = NULL;
+	unsigned long flags = local_irq_save();
+	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
+
+	if (likely(fc->nr)) {
+		p = fc->pages[--fc->nr];
+		fc->allocs++;
+	}
+	local_irq_restore(flags);
+	return p;
+}
+
+/* Allocated, but for the contents: what alloc_pages() promises about struct page. */
+static inline __attribute__((always_inline)) void prepare_single(struct page *p)
+{
+	debug_frame_alloc(p, 0);
+	/* Relaxed is enough: a lockless try_get_page() that sees this count re-checks whose page it got. */
+	__atomic_store_n(&p->refcount, 1, __ATOMIC_RELAXED);
+	p->order = 0;
+}
 
 /*
  * 1 << order frames with refcount 1 in the head, or NULL. A block of order > 0 is a folio: its tails point to the
  * head. Any context; only without GFP_ATOMIC, and only where sleeping is allowed, does it ask other CPUs for theirs.
  */
+static inline __attribute__((always_inline)) struct page *alloc_any(unsigned int gfp, unsigned int order)
+{
+	struct page *p = likely(order == 0) ? cache_pop() : NULL;
+
+	if (unlikely(!p))
+		return alloc_pages_slow(gfp, order);
+	prepare_single(p);
+	if (gfp & GFP_ZERO)
+		clear_pages(page_to_virt(p), 0);
+	return p;
+}
+
 struct page *alloc_pages(unsigned int gfp, unsigned int order)
 {
 	if (alloc_should_fail())
 		return NULL;
-	return __alloc_pages(gfp, order);
+	return alloc_any(gfp, order);
 }
 
 struct page *__alloc_pages(unsigned int gfp, unsigned int order)
 {
-	struct page *p;
-
-	assert(order <= MAX_ORDER);
-	if (likely(order == 0))
-		p = cache_pop(gfp);
-	else
-		p = buddy_alloc(gfp, order);
-	if (unlikely(!p)) {
-		p = alloc_after_drain(gfp, order);
-		if (!p)
-			return NULL;
-	}
-	debug_frame_alloc(p, order);
-	/* Relaxed is enough: a lockless try_get_page() that sees this count re-checks whose page it got. */
-	__atomic_store_n(&p->refcount, 1, __ATOMIC_RELAXED);
-	p->order = (u8)order;
-	if (unlikely(order)) {
-		p->flags = 1u << PG_head;
-		for (u64 i = 1; i < 1ul << order; i++) {
-			p[i].flags = 1u << PG_tail;
-			p[i].head = p;
-		}
-	}
-	if (gfp & GFP_ZERO)
-		clear_pages(page_to_virt(p), order);
-	return p;
+	return alloc_any(gfp, order);
 }
 
 static void check_free(struct page *p)
@@ -111,6 +121,21 @@ static void reset_page(struct page *p)
 	p->private = 0;
 }
 
+/* Gives @n single frames, reset already, to this CPU's cache. */
+static inline __attribute__((always_inline)) void cache_push(struct page **pages, unsigned int n)
+{
+	unsigned long flags = local_irq_save();
+	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
+
+	fc->frees += n;
+	for (unsigned int i = 0; i < n; i++) {
+		if (unlikely(fc->nr >= buddy.cache_limit))
+			cache_drain(fc, min((u64)buddy.cache_batch, fc->nr));
+		fc->pages[fc->nr++] = pages[i];
+	}
+	local_irq_restore(flags);
+}
+
 /*
  * The caller is the only owner of the block: count 1 (or 0, frozen), mapped nowhere. Any context. A lockless lookup in
  * the page cache may hold a reference for an instant, from when the frame was a cached page (mapping_find_get): then its
@@ -126,9 +151,7 @@ void free_pages(struct page *p, unsigned int order)
 	reset_page(p);
 	debug_frame_free(p, order, (uintptr_t)__builtin_return_address(0));
 	if (likely(order == 0)) {
-		unsigned long flags = local_irq_save();
-		cache_push(p);
-		local_irq_restore(flags);
+		cache_push(&p, 1);
 		return;
 	}
 	for (u64 i = 1; i < 1ul << order; i++)
@@ -163,12 +186,7 @@ void release_pages(struct page **pages, unsigned int n)
 		debug_frame_free(p, 0, (uintptr_t)__builtin_return_address(0));
 		pages[dead++] = p;
 	}
-	if (!dead)
-		return;
-	unsigned long flags = local_irq_save();
-	for (unsigned int i = 0; i < dead; i++)
-		cache_push(pages[i]);
-	local_irq_restore(flags);
+	cache_push(pages, dead);
 }
 
 void *get_free_page(unsigned int gfp)
@@ -274,7 +292,7 @@ static struct page *buddy_alloc(unsigned int gfp, unsigned int order)
 	if (buddy.nr_free >= (1ul << order) + reserve_for(gfp))
 		p = take_block(order);
 	if (p)
-		this_cpu_ptr(&vm_counters)->count[VM_pgalloc] += (s64)(1ul << order);
+		this_cpu_ptr(&frame_cache)->allocs += 1ul << order;
 	spin_unlock_irqrestore(&buddy.lock, flags);
 	return p;
 }
@@ -283,7 +301,7 @@ static void buddy_free(struct page *p, unsigned int order)
 {
 	unsigned long flags = spin_lock_irqsave(&buddy.lock);
 
-	this_cpu_ptr(&vm_counters)->count[VM_pgfree] += (s64)(1ul << order);
+	this_cpu_ptr(&frame_cache)->frees += 1ul << order;
 	put_block(p, order);
 	spin_unlock_irqrestore(&buddy.lock, flags);
 }
@@ -317,41 +335,14 @@ static void cache_refill(struct frame_cache *fc, unsigned int gfp)
 }
 
 /* Interrupts off. Gives the @n coldest frames back. */
-static void cache_drain(struct frame_cache *fc, u32 n)
+static void cache_drain(struct frame_cache *fc, u64 n)
 {
 	spin_lock(&buddy.lock);
-	for (u32 i = 0; i < n; i++)
+	for (u64 i = 0; i < n; i++)
 		put_block(fc->pages[i], 0);
 	spin_unlock(&buddy.lock);
 	fc->nr -= n;
 	memmove(fc->pages, fc->pages + n, fc->nr * sizeof(fc->pages[0]));
-}
-
-static struct page *cache_pop(unsigned int gfp)
-{
-	struct page *p = NULL;
-	unsigned long flags = local_irq_save();
-	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
-
-	if (unlikely(fc->nr == 0))
-		cache_refill(fc, gfp);
-	if (likely(fc->nr)) {
-		p = fc->pages[--fc->nr];
-		this_cpu_ptr(&vm_counters)->count[VM_pgalloc]++;
-	}
-	local_irq_restore(flags);
-	return p;
-}
-
-/* Interrupts off. */
-static void cache_push(struct page *p)
-{
-	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
-
-	if (unlikely(fc->nr >= buddy.cache_limit))
-		cache_drain(fc, min(buddy.cache_batch, fc->nr));
-	fc->pages[fc->nr++] = p;
-	this_cpu_ptr(&vm_counters)->count[VM_pgfree]++;
 }
 
 static void drain_this_cpu(void *unused)
@@ -367,20 +358,52 @@ void drain_frame_caches(void)
 	smp_call_function(cpu_online_mask, drain_this_cpu, NULL, true);
 }
 
-/*
- * The buddies have nothing. Where we may wait for other CPUs (no spin lock, interrupts on) their caches are taken in
- * and it is tried once more: they hold lone frames, and the missing halves of large blocks.
- */
-static struct page *alloc_after_drain(unsigned int gfp, unsigned int order)
+/* From the cache, refilled, or from the buddies. */
+static struct page *take_frames(unsigned int gfp, unsigned int order)
 {
-	struct page *p = NULL;
+	if (order)
+		return buddy_alloc(gfp, order);
+	unsigned long flags = local_irq_save();
+	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
+	if (!fc->nr)
+		cache_refill(fc, gfp);
+	local_irq_restore(flags);
+	return cache_pop();
+}
 
-	if (!(gfp & GFP_ATOMIC) && preempt_count() == 0 && !irqs_disabled()) {
+/*
+ * This CPU's cache is empty, or a block is wanted. If the buddies have nothing, and where we may wait for other CPUs (no
+ * spin lock, interrupts on), their caches are taken in and it is tried once more: they hold lone frames, and the
+ * missing halves of large blocks.
+ */
+static __attribute__((noinline)) struct page *alloc_pages_slow(unsigned int gfp, unsigned int order)
+{
+	assert(order <= MAX_ORDER);
+	struct page *p = take_frames(gfp, order);
+
+	if (!p && !(gfp & GFP_ATOMIC) && preempt_count() == 0 && !irqs_disabled()) {
 		drain_frame_caches();
-		p = order ? buddy_alloc(gfp, order) : cache_pop(gfp);
+		p = take_frames(gfp, order);
 	}
-	if (!p && !(gfp & (GFP_NOWARN | GFP_USER)))
-		pr_once("out of memory: no free block of %lu KiB (said once)\n", (PAGE_SIZE << order) >> 10);
+	if (!p) {
+		if (!(gfp & (GFP_NOWARN | GFP_USER)))
+			pr_once("out of memory: no free block of %lu KiB (said once)", (PAGE_SIZE << order) >> 10);
+		return NULL;
+	}
+	if (order) {
+		debug_frame_alloc(p, order);
+		__atomic_store_n(&p->refcount, 1, __ATOMIC_RELAXED);
+		p->order = (u8)order;
+		p->flags = 1u << PG_head;
+		for (u64 i = 1; i < 1ul << order; i++) {
+			p[i].flags = 1u << PG_tail;
+			p[i].head = p;
+		}
+	} else {
+		prepare_single(p);
+	}
+	if (gfp & GFP_ZERO)
+		clear_pages(page_to_virt(p), order);
 	return p;
 }
 
@@ -445,6 +468,25 @@ u64 nr_free_pages(void)
 	for_each_cpu(cpu, cpu_online_mask)
 		sum += READ_ONCE(per_cpu_ptr(&frame_cache, cpu)->nr);
 	return sum;
+}
+
+/* Frames ever allocated and freed: the difference is what is in use, exactly when the system is quiet. */
+u64 frame_events(bool freed)
+{
+	u64 sum = 0;
+	unsigned int cpu;
+
+	for_each_cpu(cpu, cpu_online_mask) {
+		const struct frame_cache *fc = per_cpu_ptr(&frame_cache, cpu);
+
+		sum += freed ? READ_ONCE(fc->frees) : READ_ONCE(fc->allocs);
+	}
+	return sum;
+}
+
+bool memory_is_available(void)
+{
+	return nr_free_pages() > buddy.reserve + buddy.cache_batch;
 }
 
 void frame_free_counts(u64 counts[MAX_ORDER + 1])

@@ -42,7 +42,9 @@ void frame_init_done(void);				/* sizes the reserve and the per-CPU caches */
 
 u64 nr_total_pages(void);				/* managed by the allocator */
 u64 nr_free_pages(void);				/* folded over CPUs */
+u64 frame_events(bool freed);				/* pgalloc and pgfree of /proc/vmstat */
 void frame_free_counts(u64 counts[MAX_ORDER + 1]);	/* free blocks per order, /proc/buddyinfo */
+bool memory_is_available(void);				/* more than the reserve is free: a user page could be had now */
 void drain_frame_caches(void);				/* all CPUs give their cached frames back; interrupts on, no spin lock held */
 /* alloc_pages without failure injection, for allocators built on it that do their own. */
 struct page *__alloc_pages(unsigned int gfp, unsigned int order);

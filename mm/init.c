@@ -73,6 +73,7 @@ void mm_init(void)
 	map_vmemmap(highest);
 	kernel_tables_use_frames();
 	frame_init_done();
+	pgtable_init();
 	page_lock_init();
 	slab_init();
 	vmalloc_init();

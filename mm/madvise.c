@@ -75,48 +75,83 @@ SYSCALL_DEFINE(madvise, uintptr_t start, size_t len, int advice)
 	}
 }
 
+/* Advice that loses data is refused where the seal promises that nothing is written: read-only anonymous memory. */
+static bool sealed_against(const struct vma *vma, int advice)
+{
+	if (!(vma->flags & VM_SEALED) || vma->file || (vma->flags & (VM_SHARED | VM_WRITE)))
+		return false;
+	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE || advice == MADV_REMOVE ||
+	       advice == MADV_DONTFORK || advice == MADV_WIPEONFORK;
+}
+
 /* -- flags -- */
 
-/* The flags of @vma after @advice, or -EINVAL if it does not apply (A29 and kin). */
-static long new_flags(const struct vma *vma, int advice)
+/* *flags: those of @vma after @advice. 0, or -EINVAL if it does not apply (A29 and kin). */
+static int new_flags(const struct vma *vma, int advice, u64 *flags)
 {
 	u64 f = vma->flags;
 
 	switch (advice) {
 	case MADV_NORMAL:
-		return (long)(f & ~(VM_RAND_READ | VM_SEQ_READ));
+		f &= ~(VM_RAND_READ | VM_SEQ_READ);
+		break;
 	case MADV_SEQUENTIAL:
-		return (long)((f & ~VM_RAND_READ) | VM_SEQ_READ);
+		f = (f & ~VM_RAND_READ) | VM_SEQ_READ;
+		break;
 	case MADV_RANDOM:
-		return (long)((f & ~VM_SEQ_READ) | VM_RAND_READ);
+		f = (f & ~VM_SEQ_READ) | VM_RAND_READ;
+		break;
 	case MADV_DONTFORK:
-		return (long)(f | VM_DONTCOPY);
+		f |= VM_DONTCOPY;
+		break;
 	case MADV_DOFORK:
-		return f & VM_IO ? -EINVAL : (long)(f & ~VM_DONTCOPY);
+		if (f & VM_IO)
+			return -EINVAL;
+		f &= ~VM_DONTCOPY;
+		break;
 	case MADV_WIPEONFORK:
-		return vma->file || (f & VM_SHARED) ? -EINVAL : (long)(f | VM_WIPEONFORK);
+		if (vma->file || (f & VM_SHARED))
+			return -EINVAL;
+		f |= VM_WIPEONFORK;
+		break;
 	case MADV_KEEPONFORK:
-		return (long)(f & ~VM_WIPEONFORK);
+		if (f & VM_DROPPABLE)
+			return -EINVAL;
+		f &= ~VM_WIPEONFORK;
+		break;
 	case MADV_DONTDUMP:
-		return (long)(f | VM_DONTDUMP);
+		f |= VM_DONTDUMP;
+		break;
 	case MADV_DODUMP:
-		return !(f & VM_HUGETLB) && (f & VM_SPECIAL) ? -EINVAL : (long)(f & ~VM_DONTDUMP);
-	case MADV_MERGEABLE:
-		/* Remembered and shown; nothing merges pages here. */
-		return (f & (VM_SHARED | VM_MAYSHARE | VM_SPECIAL | VM_HUGETLB)) ? (long)f : (long)(f | VM_MERGEABLE);
+		if ((!(f & VM_HUGETLB) && (f & VM_SPECIAL)) || (f & VM_DROPPABLE))
+			return -EINVAL;
+		f &= ~VM_DONTDUMP;
+		break;
+	case MADV_MERGEABLE:		/* remembered and shown; nothing merges pages here */
+		if (!(f & (VM_SHARED | VM_MAYSHARE | VM_SPECIAL | VM_HUGETLB)))
+			f |= VM_MERGEABLE;
+		break;
 	case MADV_UNMERGEABLE:
-		return (long)(f & ~VM_MERGEABLE);
+		f &= ~VM_MERGEABLE;
+		break;
 	case MADV_HUGEPAGE:
-		return f & (VM_SPECIAL | VM_HUGETLB) ? -EINVAL : (long)((f & ~VM_NOHUGEPAGE) | VM_HUGEPAGE);
+		if (f & (VM_SPECIAL | VM_HUGETLB))
+			return -EINVAL;
+		f = (f & ~VM_NOHUGEPAGE) | VM_HUGEPAGE;
+		break;
 	case MADV_NOHUGEPAGE:
-		return (long)((f & ~VM_HUGEPAGE) | VM_NOHUGEPAGE);
+		f = (f & ~VM_HUGEPAGE) | VM_NOHUGEPAGE;
+		break;
 	default:
 		return -EINVAL;
 	}
+	*flags = f;
+	return 0;
 }
 
 static long advise_flags(struct mm *mm, uintptr_t start, uintptr_t end, int advice)
 {
+	bool hole = false;
 	long ret = 0;
 
 	if (mmap_write_lock_killable(mm))
@@ -124,23 +159,21 @@ static long advise_flags(struct mm *mm, uintptr_t start, uintptr_t end, int advi
 	while (start < end) {
 		struct vma *vma = vma_find(mm, start);
 		uintptr_t part_end;
-		long flags;
+		u64 flags;
 
 		if (!vma || vma->start >= end) {
-			ret = -ENOMEM;
+			hole = true;
 			break;
 		}
 		if (vma->start > start) {
-			ret = -ENOMEM;	/* a hole: reported when the rest is done */
+			hole = true;	/* reported when the rest is done */
 			start = vma->start;
 		}
 		part_end = min(end, vma->end);
-		flags = new_flags(vma, advice);
-		if (flags < 0) {
-			ret = flags;
+		ret = sealed_against(vma, advice) ? -EPERM : new_flags(vma, advice, &flags);
+		if (ret)
 			break;
-		}
-		vma = vma_modify(vma, start, part_end, (u64)flags, vma->uffd);
+		vma = vma_modify(vma, start, part_end, flags, vma->uffd);
 		if (IS_ERR(vma)) {
 			ret = PTR_ERR(vma) == -ENOMEM ? -EAGAIN : PTR_ERR(vma);
 			break;
@@ -148,14 +181,16 @@ static long advise_flags(struct mm *mm, uintptr_t start, uintptr_t end, int advi
 		start = part_end;
 	}
 	mmap_write_unlock(mm);
-	return ret;
+	return ret ? ret : hole ? -ENOMEM : 0;
 }
 
 /* -- pages -- */
 
-/* A25, A27: may the pages of @vma be dropped? 0 or -EINVAL. FREE acts as DONTNEED: what may go at any time goes now. */
+/* A25, A27: may the pages of @vma be dropped? 0, -EINVAL, -EPERM. FREE acts as DONTNEED: what may go at any time goes now. */
 static int may_drop(const struct vma *vma, int advice)
 {
+	if (sealed_against(vma, advice))
+		return -EPERM;
 	if ((vma->flags & VM_PFNMAP) || (advice != MADV_DONTNEED_LOCKED && (vma->flags & VM_LOCKED)))
 		return -EINVAL;
 	return advice == MADV_FREE && !vma_is_anonymous(vma) ? -EINVAL : 0;
@@ -224,6 +259,8 @@ static long advise_part(struct vma *vma, uintptr_t start, uintptr_t end, int adv
 			zap_page_range(vma, start, end);
 		return err;
 	case MADV_REMOVE:
+		if (sealed_against(vma, advice))
+			return -EPERM;
 		*dropped = true;
 		return punch_hole(vma, start, end);
 	case MADV_COLD:

@@ -43,17 +43,18 @@ long populate_range(struct mm *mm, uintptr_t start, uintptr_t end, unsigned int 
 	return 0;
 }
 
-/* What prefaulting a VMA asks for: a private writable one gets pages of its own now, the others only what a read needs. */
+/*
+ * What prefaulting a VMA asks for: a private writable one gets pages of its own now, the others only what a read needs. Any
+ * right is enough, only PROT_NONE is not.
+ */
 static unsigned int populate_mode(const struct vma *vma)
 {
-	return FOLL_FORCE | ((vma->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE ? FOLL_WRITE : 0);
+	return (vma->flags & VM_ACCESS ? FOLL_FORCE : 0) | ((vma->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE ? FOLL_WRITE : 0);
 }
 
-/* Holes are skipped (the caller has found them, or does not care). 0, or what mlock reports: -ENOMEM, -EAGAIN, -EINTR. */
-int mm_populate(struct mm *mm, uintptr_t start, size_t len, bool ignore_errors)
+/* VMAs that lack one of @need are skipped, like holes (the caller has found them, or does not care). */
+static int populate_vmas(struct mm *mm, uintptr_t start, uintptr_t end, u64 need, bool ignore_errors)
 {
-	uintptr_t end = start + len;
-
 	while (start < end) {
 		uintptr_t part_end;
 		unsigned int foll = 0;
@@ -70,7 +71,7 @@ int mm_populate(struct mm *mm, uintptr_t start, size_t len, bool ignore_errors)
 		}
 		start = max(start, vma->start);
 		part_end = min(end, vma->end);
-		skip = vma->flags & (VM_IO | VM_PFNMAP | VM_LOCKONFAULT);
+		skip = (vma->flags & (VM_IO | VM_PFNMAP | VM_LOCKONFAULT)) || (vma->flags & need) != need;
 		if (!skip)
 			foll = populate_mode(vma);
 		mmap_read_unlock(mm);
@@ -85,6 +86,18 @@ int mm_populate(struct mm *mm, uintptr_t start, size_t len, bool ignore_errors)
 	return 0;
 }
 
+/* 0, or what mlock reports: -ENOMEM, -EAGAIN, -EINTR. */
+int mm_populate(struct mm *mm, uintptr_t start, size_t len, bool ignore_errors)
+{
+	return populate_vmas(mm, start, start + len, 0, ignore_errors);
+}
+
+/* Locked memory that has become writable gets pages of its own at once. */
+void populate_locked(struct mm *mm, uintptr_t start, uintptr_t end)
+{
+	(void)populate_vmas(mm, start, end, VM_LOCKED | VM_WRITE, true);
+}
+
 /* -- the flag -- */
 
 /* [start, end) of one VMA gets the locked bits of @flags. mmap_lock write. 0 or -errno. */
@@ -93,7 +106,7 @@ static int lock_part(struct vma *vma, uintptr_t start, uintptr_t end, u64 flags)
 	struct mm *mm = vma->mm;
 	u64 old = vma->flags, new = (old & ~VM_LOCKED_MASK) | flags, pages = (end - start) >> PAGE_SHIFT;
 
-	if (new == old || (old & (VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_HUGETLB)))
+	if (new == old || (old & (VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_HUGETLB | VM_DROPPABLE)))
 		return 0;	/* never locked, never counted; hugetlb pages stay anyway */
 	vma = vma_modify(vma, start, end, new, vma->uffd);
 	if (IS_ERR(vma))

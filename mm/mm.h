@@ -86,6 +86,12 @@ static inline void mm_counter_add(struct mm *mm, enum mm_counter c, s64 n)
 	mm->counters[smp_processor_id()].rss[c] += n;	/* never from interrupts */
 	preempt_enable_no_resched();
 }
+/* The same where preemption is off already: under a PTE lock. */
+static inline void mm_counter_add_locked(struct mm *mm, enum mm_counter c, s64 n)
+{
+	assert(preempt_count());
+	mm->counters[smp_processor_id()].rss[c] += n;
+}
 s64 mm_counter_read(const struct mm *mm, enum mm_counter c);
 u64 mm_rss(const struct mm *mm);
 u64 mm_hiwater_rss(struct mm *mm);		/* VmHWM in pages: the largest that anybody saw; updates it */

@@ -268,6 +268,15 @@ u64 calc_prot_bits(unsigned long prot)
 }
 _Static_assert(PROT_READ == VM_READ && PROT_WRITE == VM_WRITE && PROT_EXEC == VM_EXEC, "calc_prot_bits");
 
+/* Files end where a signed offset does; devices may go on to the end of an unsigned one. */
+static bool offset_ok(const struct file *file, size_t len, u64 pgoff)
+{
+	u32 mode = file->inode->mode;
+	u64 last = S_ISREG(mode) || (mode & S_IFMT) == S_IFBLK || S_ISSOCK(mode) ? (u64)INT64_MAX : ~0ul;
+
+	return len <= last && pgoff <= (last - len) >> PAGE_SHIFT;
+}
+
 /* A10, A11: type and rights of a file mapping. Adds to *vm_flags; 0 or -errno. */
 static int check_file(struct file *file, unsigned long prot, unsigned long flags, u64 *vm_flags)
 {
@@ -315,7 +324,8 @@ static int check_anonymous(unsigned long flags, u64 *vm_flags)
 		if (flags & (MAP_LOCKED | MAP_HUGETLB | MAP_GROWSDOWN))
 			return -EINVAL;
 		/* Dropped under memory pressure only, and there is no reclaim of anonymous pages: plain memory that fork wipes. */
-		*vm_flags |= VM_NORESERVE | VM_WIPEONFORK | VM_DONTDUMP;
+		*vm_flags &= ~(VM_LOCKED | VM_LOCKONFAULT);	/* of mlockall(MCL_FUTURE) */
+		*vm_flags |= VM_DROPPABLE | VM_NORESERVE | VM_WIPEONFORK | VM_DONTDUMP;
 		return 0;
 	case MAP_PRIVATE:
 		return 0;
@@ -379,6 +389,10 @@ static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t
 
 	if (flags & MAP_GROWSDOWN)
 		vm_flags |= VM_GROWSDOWN;
+	if (flags & MAP_SYNC)
+		vm_flags |= VM_SYNC;
+	if (flags & MAP_STACK)
+		vm_flags |= VM_NOHUGEPAGE;
 	if (flags & MAP_LOCKED) {				/* A9 */
 		if (!can_do_mlock())
 			return -EPERM;
@@ -388,7 +402,7 @@ static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t
 		return -EAGAIN;
 
 	if (file) {						/* A10, A11 */
-		if (S_ISREG(file->inode->mode) && pgoff + (len >> PAGE_SHIFT) > (u64)INT64_MAX >> PAGE_SHIFT)
+		if (!offset_ok(file, len, pgoff))
 			return -EOVERFLOW;
 		err = check_file(file, prot, flags, &vm_flags);
 	} else {
@@ -493,7 +507,9 @@ static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t 
 {
 	u64 pages = len >> PAGE_SHIFT, charge = 0, writer_flags;
 	uintptr_t end = addr + len;
-	struct vma *old = first_overlap(mm, addr, end), *vma = NULL, *merged;
+	struct vma *prev, *next = vma_tree_neighbours(&mm->vmas, addr, &prev);
+	bool old = next && next->start < end;
+	struct vma *vma = NULL, *merged;
 	int err;
 
 	if (mdwe_denies(vm_flags, vm_flags))
@@ -524,7 +540,7 @@ static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t 
 		}
 		vm_flags = vma->flags;	/* the method may have added VM_IO, VM_DONTEXPAND... */
 		if (vm_flags & (VM_IO | VM_PFNMAP)) {
-			vm_flags &= ~(VM_LOCKED | VM_LOCKONFAULT);
+			vm_flags &= ~(VM_LOCKED | VM_LOCKONFAULT);	/* nothing to lock, nothing to count */
 			vma_set_flags(vma, vm_flags);
 		}
 	}
@@ -532,8 +548,9 @@ static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t 
 		err = do_munmap_locked(mm, addr, end);
 		if (err)
 			goto discard;
+		next = vma_tree_neighbours(&mm->vmas, addr, &prev);
 	}
-	merged = vma_merge_new(mm, addr, end, vm_flags, file, pgoff);
+	merged = vma_merge_new(prev, next, addr, end, vm_flags, file, pgoff);
 	if (merged) {
 		discard_vma(vma);
 		vma = merged;
@@ -638,12 +655,18 @@ static bool can_trim(const struct vma *vma)
 /* Everything that can make munmap fail. Splits where it must: inside one VMA, or where the owner wants to know. */
 static int prepare_edges(struct mm *mm, struct vma *first, uintptr_t start, uintptr_t end)
 {
-	struct vma *last = vma_tree_prev(&mm->vmas, end);
+	struct vma *last = first->end >= end ? first : vma_tree_prev(&mm->vmas, end);
 	bool inside = first->start < start && first->end > end;
 	int err;
 
 	if (inside && mm->map_count >= sysctl_max_map_count)
 		return -ENOMEM;
+	for (struct vma *vma = first; ; vma = vma_next(vma)) {
+		if (vma->flags & VM_SEALED)
+			return -EPERM;
+		if (vma == last)
+			break;
+	}
 	if (first->start < start && first->ops && first->ops->may_split) {
 		err = first->ops->may_split(first, start);
 		if (err)
@@ -689,13 +712,34 @@ int do_munmap_locked(struct mm *mm, uintptr_t start, uintptr_t end)
 
 	/* Nothing below this line can fail. */
 	tlb_gather_begin(&tlb, mm);
-	for (vma = first_overlap(mm, start, end); vma; vma = first_overlap(mm, start, end))
+	do {
+		next = vma->end < end ? first_overlap(mm, vma->end, end) : NULL;
 		unmap_part(&tlb, vma, start, end);
-	prev = vma_tree_prev(&mm->vmas, start);
-	next = vma_find(mm, end);
-	unmap_tables(&tlb, start, end, prev ? prev->end : 0, next ? next->start : ALIGN_DOWN(TASK_SIZE, PMD_SIZE) + PMD_SIZE);
+		vma = next;
+	} while (vma);
+	next = vma_tree_neighbours(&mm->vmas, start, &prev);
+	unmap_tables(&tlb, start, end, prev ? prev->end : 0, next ? next->start : ALIGN_UP(TASK_SIZE, PMD_SIZE));
 	tlb_gather_end(&tlb);
 	return 0;
+}
+
+/*
+ * The VMAs from @vma on that lie so close together that they may share page tables: out of the reverse map, then their
+ * tables into the gather. The next VMA, or NULL.
+ */
+static struct vma *exit_cluster(struct mmu_gather *tlb, struct vma *vma, uintptr_t floor, uintptr_t *last_end)
+{
+	uintptr_t start = vma->start;
+	struct vma *next;
+
+	do {
+		*last_end = vma->end;
+		next = vma_next(vma);
+		vma_exit(vma);
+		vma = next;
+	} while (next && next->start - *last_end < PMD_SIZE);
+	free_pgtables(tlb, start, *last_end, floor, next ? next->start : 0);
+	return next;
 }
 
 /*
@@ -704,8 +748,9 @@ int do_munmap_locked(struct mm *mm, uintptr_t start, uintptr_t end)
  */
 void exit_mmap(struct mm *mm)
 {
+	uintptr_t floor = 0;
 	struct mmu_gather tlb;
-	struct vma *vma, *next;
+	struct vma *vma;
 
 	mmap_write_lock(mm);
 	tlb_gather_begin_fullmm(&tlb, mm);
@@ -714,11 +759,8 @@ void exit_mmap(struct mm *mm)
 		if (vma->flags & VM_ACCOUNT)
 			vm_uncommit(vma_pages(vma));
 	}
-	for (vma = vma_find(mm, 0); vma; vma = next) {
-		next = vma_next(vma);
-		vma_exit(vma);
-	}
-	free_pgtables(&tlb, 0, TASK_SIZE, 0, ALIGN_DOWN(TASK_SIZE, PMD_SIZE) + PMD_SIZE);
+	for (vma = vma_find(mm, 0); vma; )
+		vma = exit_cluster(&tlb, vma, floor, &floor);
 	tlb_gather_end(&tlb);
 	vma_tree_destroy(&mm->vmas);
 	mm->map_count = 0;

@@ -108,13 +108,15 @@ void change_protection(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 
 /* -- VMAs -- */
 
-/* [start, end) of one VMA. mmap_lock write. 0 or -errno. */
-static int protect_part(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_flags)
+/* [start, end) of one VMA. mmap_lock write. 0 or -errno. *populate: it is locked, and became writable. */
+static int protect_part(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_flags, bool *populate)
 {
 	struct mm *mm = vma->mm;
 	u64 old_flags = vma->flags, pages = (end - start) >> PAGE_SHIFT, charge = 0;
 	int err;
 
+	if (old_flags & VM_SEALED)
+		return -EPERM;
 	if (new_flags == old_flags)
 		return 0;
 	if (new_flags & VM_WRITE) {
@@ -139,11 +141,13 @@ static int protect_part(struct vma *vma, uintptr_t start, uintptr_t end, u64 new
 	vm_stat_account(mm, old_flags, -(s64)pages);
 	vm_stat_account(mm, new_flags, (s64)pages);
 	vma_prepare_for_writes(vma);
+	if ((old_flags & (VM_WRITE | VM_SHARED | VM_LOCKED)) == VM_LOCKED && (new_flags & VM_WRITE))
+		*populate = true;
 	return 0;
 }
 
 /* A16: upwards, until the end or the first obstacle; what was done stays done. mmap_lock write. */
-static int protect_range(struct mm *mm, struct vma *vma, uintptr_t start, uintptr_t end, unsigned long prot)
+static int protect_range(struct mm *mm, struct vma *vma, uintptr_t start, uintptr_t end, unsigned long prot, bool *populate)
 {
 	bool read_implies_exec = (prot & PROT_READ) && (current->process->personality & READ_IMPLIES_EXEC);
 	int err = 0;
@@ -162,7 +166,7 @@ static int protect_range(struct mm *mm, struct vma *vma, uintptr_t start, uintpt
 			return -EACCES;		/* beyond VM_MAY* */
 		if (mdwe_denies(vma->flags, flags))
 			return -EACCES;
-		err = protect_part(vma, start, part_end, flags);
+		err = protect_part(vma, start, part_end, flags, populate);
 		if (err)
 			return err;
 		start = part_end;
@@ -174,6 +178,7 @@ static long do_mprotect(uintptr_t start, size_t len, unsigned long prot, int pke
 {
 	struct mm *mm = current->mm;
 	unsigned long grows = prot & (PROT_GROWSDOWN | PROT_GROWSUP);
+	bool populate = false;
 	uintptr_t end;
 	struct vma *vma;
 	long err;
@@ -213,9 +218,11 @@ static long do_mprotect(uintptr_t start, size_t len, unsigned long prot, int pke
 		if (grows & PROT_GROWSUP)	/* no VMA grows up on x86 */
 			goto unlock;
 	}
-	err = protect_range(mm, vma, start, end, prot);
+	err = protect_range(mm, vma, start, end, prot, &populate);
 unlock:
 	mmap_write_unlock(mm);
+	if (populate)
+		populate_locked(mm, start, end);
 	return err;
 }
 

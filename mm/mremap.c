@@ -130,6 +130,8 @@ static long mremap_locked(struct remap *r)
 
 	if (!vma)
 		return -EFAULT;
+	if (vma->flags & VM_SEALED)
+		return -EPERM;
 	if (r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))
 		return mremap_to(r);
 	if (r->old_len >= r->new_len) {
@@ -172,8 +174,6 @@ static long mremap_to(struct remap *r)
 	if (r->mm->map_count + 2 >= sysctl_max_map_count - 3)	/* A3: room for every split that may follow */
 		return -ENOMEM;
 	if (r->flags & MREMAP_FIXED) {
-		if (r->new_addr < MMAP_MIN_ADDR && !capable(CAP_SYS_RAWIO))
-			return -EPERM;
 		err = do_munmap_locked(r->mm, r->new_addr, r->new_addr + r->new_len);
 		if (err)
 			return err;
@@ -191,7 +191,10 @@ static long mremap_to(struct remap *r)
 		return PTR_ERR(vma);
 	if ((r->flags & MREMAP_DONTUNMAP) && !may_expand_vm(r->mm, vma->flags, r->old_len >> PAGE_SHIFT))
 		return -ENOMEM;
-	if (!(r->flags & MREMAP_FIXED)) {
+	if (r->flags & MREMAP_FIXED) {
+		if (r->new_addr < MMAP_MIN_ADDR && !capable(CAP_SYS_RAWIO))
+			return -EPERM;
+	} else {
 		where = get_unmapped_area(r->mm, r->new_addr, r->new_len, PAGE_SIZE, 0);
 		if (IS_ERR_VALUE(where))
 			return (long)where;

@@ -41,7 +41,7 @@ SYSCALL_DEFINE(msync, uintptr_t start, size_t len, int flags)
 		return -EINVAL;
 	if ((flags & MS_ASYNC) && (flags & MS_SYNC))
 		return -EINVAL;
-	if (end < start || (len && !rounded))
+	if (end < start)		/* a length that rounds to 0 is none, also from the top end */
 		return -ENOMEM;
 	while (start < end && !err) {
 		struct vma *vma;

@@ -19,7 +19,6 @@
 
 #define VICTIM_PATIENCE	(2 * NSEC_PER_SEC)
 #define POLL_INTERVAL	(2 * NSEC_PER_MSEC)
-#define WORTH_A_RETRY	64u		/* pages that make killing unnecessary for now */
 #define OOM_ADJ_NEVER	(-1000)
 
 static bool choosing;			/* atomic: the one who set it owns the three below */
@@ -130,15 +129,16 @@ static void sleep_a_little(void)
 	schedule_until(ktime_get_ns() + POLL_INTERVAL);
 }
 
-/* Memory that lies idle in caches of this and other CPUs. */
-static bool caches_gave_something(void)
+/* It has come back meanwhile (or the failure was an injected one), or lay idle in caches of this and other CPUs. */
+static bool memory_came_back(void)
 {
-	u64 before = nr_free_pages();
-
+	if (memory_is_available())
+		return true;
+	pgtable_drain();
 	slab_drain();
 	kernel_stack_drain();
 	drain_frame_caches();
-	return nr_free_pages() >= before + WORTH_A_RETRY;
+	return memory_is_available();
 }
 
 /*
@@ -152,7 +152,7 @@ bool out_of_memory(void)
 	might_sleep();
 	if (task_is_dying(current))
 		return true;			/* its own end will help; the retry ends with the signal */
-	if (caches_gave_something())
+	if (memory_came_back())
 		return true;
 	if (!__atomic_exchange_n(&choosing, true, __ATOMIC_ACQUIRE)) {
 		if (!victim_is_on_its_way()) {

@@ -57,6 +57,7 @@ struct page {
 		struct anon_vma	*anon_vma;	/* PG_anon */
 		struct kmem_cache *slab_cache;	/* PG_slab */
 		struct mm	*pt_mm;		/* PG_table: owner */
+		struct page	*next_table;	/* PG_table, unlinked: the next of a gather */
 	};
 	union {
 		struct {

@@ -14,6 +14,7 @@
 #include "mm/pgtable.h"
 
 #include "kernel/errno.h"
+#include "kernel/smp.h"
 #include "kernel/string.h"
 #include "mm/frame.h"
 #include "mm/mm.h"
@@ -21,12 +22,12 @@
 #include "mm/vmstat.h"
 
 #define KERNEL_PGD_FIRST	(PTRS_PER_PGD / 2)
+#define PGD_LEVEL		4		/* page->table_level of a root */
 
 pgd_t *kernel_pgd;
 static bool tables_from_frames;		/* constant after boot */
 
 static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t base);
-static void table_free(struct mm *mm, struct page *table);
 static bool table_publish(struct mm *mm, u64 *slot, unsigned int level, uintptr_t base);
 
 /* -- user tables: walking ------------------------------------------------------------------------------------- */
@@ -79,41 +80,94 @@ int pte_alloc(struct mm *mm, pmd_t *pmd)
 	return table_publish(mm, &pmd->v, 1, base) ? 0 : -ENOMEM;
 }
 
-/*
- * The lock is in the table's struct page. Preemption goes off before the entry is read, which is an RCU read section:
- * a table that is being unlinked meanwhile stays memory until we have taken its lock and looked again.
- */
-pte_t *pte_offset_lock(struct mm *mm, pmd_t *pmd, uintptr_t addr, struct spinlock **ptlp)
-{
-	(void)mm;
-	preempt_disable();
-	pmd_t e = pmd_read(pmd);
-	if (unlikely(!pmd_table(e)))
-		goto none;
-
-	struct spinlock *ptl = &pmd_page(e)->ptl;
-	__spin_lock(ptl, false);
-	if (unlikely(pmd_read(pmd).v != e.v)) {
-		__spin_unlock(ptl);
-		goto none;
-	}
-	*ptlp = ptl;
-	return pte_offset(e, addr);
-none:
-	preempt_enable();
-	return NULL;
-}
-
 /* -- user tables: building and tearing down ------------------------------------------------------------------- */
 
-/* A zeroed table that maps from @base on, accounted to @mm; NULL: no memory. */
+/*
+ * A table is empty when it is freed, as it was when it was new, so some are kept as they are: clearing a page costs more
+ * than everything else about it. Root tables, whose kernel half is the same for all, are kept apart. Tables are freed
+ * where the RCU thread runs and needed where processes fork, so the CPUs pass them on in batches.
+ */
+enum table_kind { TABLE_INNER, TABLE_ROOT, NR_TABLE_KINDS };
+#define TABLE_CACHE	24u
+#define TABLE_BATCH	8u
+
+struct table_cache { u32 nr; struct page *tables[TABLE_CACHE]; };
+static DEFINE_PER_CPU(struct table_cache, table_caches[NR_TABLE_KINDS]);	/* own CPU, interrupts off */
+static struct spare_tables {
+	struct spinlock	 lock;		/* LOCK_LEAF_IRQ */
+	u32		 nr;
+	struct page	*first;		/* chained by next_table */
+} spare_tables[NR_TABLE_KINDS] = { { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) }, { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) } };
+static u32 table_limit;			/* of one CPU, and per CPU of the spares; constant after boot */
+
+/* Interrupts off. */
+static void take_spare_tables(struct spare_tables *spare, struct table_cache *tc)
+{
+	spin_lock(&spare->lock);
+	for (; spare->first && tc->nr < TABLE_BATCH; spare->nr--) {
+		tc->tables[tc->nr++] = spare->first;
+		spare->first = spare->first->next_table;
+	}
+	spin_unlock(&spare->lock);
+}
+
+static bool give_spare_table(struct spare_tables *spare, struct page *table)
+{
+	bool kept;
+
+	spin_lock(&spare->lock);
+	kept = spare->nr < 2 * table_limit;
+	if (kept) {
+		table->next_table = spare->first;
+		spare->first = table;
+		spare->nr++;
+	}
+	spin_unlock(&spare->lock);
+	return kept;
+}
+
+static struct page *cached_table(enum table_kind kind)
+{
+	struct page *table = NULL;
+	unsigned long flags = local_irq_save();
+	struct table_cache *tc = &(*this_cpu_ptr(&table_caches))[kind];
+
+	if (unlikely(!tc->nr && READ_ONCE(spare_tables[kind].first)))
+		take_spare_tables(&spare_tables[kind], tc);
+	if (likely(tc->nr))
+		table = tc->tables[--tc->nr];
+	local_irq_restore(flags);
+	return table;
+}
+
+static bool cache_table(struct page *table, enum table_kind kind)
+{
+	unsigned long flags = local_irq_save();
+	struct table_cache *tc = &(*this_cpu_ptr(&table_caches))[kind];
+	bool kept = tc->nr < table_limit;
+
+	if (likely(kept))
+		tc->tables[tc->nr++] = table;
+	else
+		kept = give_spare_table(&spare_tables[kind], table);
+	local_irq_restore(flags);
+	return kept;
+}
+
+/* An empty table that maps from @base on, accounted to @mm; NULL: no memory. */
 static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t base)
 {
-	struct page *table = alloc_pages(GFP_KERNEL | GFP_ZERO, 0);
+	struct page *table = alloc_should_fail() ? NULL : cached_table(level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER);
 
-	if (!table)
-		return NULL;
-	table->flags = 1u << PG_table;
+	if (unlikely(!table)) {
+		table = alloc_pages(GFP_KERNEL | GFP_ZERO, 0);
+		if (!table)
+			return NULL;
+		if (level == PGD_LEVEL)
+			memcpy((pgd_t *)page_to_virt(table) + KERNEL_PGD_FIRST, kernel_pgd + KERNEL_PGD_FIRST,
+			       (PTRS_PER_PGD - KERNEL_PGD_FIRST) * sizeof(pgd_t));
+		table->flags = 1u << PG_table;
+	}
 	table->table_level = (u8)level;
 	table->pt_mm = mm;
 	table->index = base;
@@ -123,26 +177,69 @@ static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t bas
 	return table;
 }
 
-/* Takes the mark and the accounting off; the page can then be freed like any other. */
-void pgtable_page_dtor(struct page *table)
-{
-	BUG_ON(!page_test(table, PG_table));
-	table->flags = 0;
-	table->table_level = 0;
-	vm_count_add(VM_nr_page_table_pages, -1);
-}
-
 static void table_unaccount(struct mm *mm)
 {
 	__atomic_fetch_sub(&mm->pgtables_bytes, PAGE_SIZE, __ATOMIC_RELAXED);
 }
 
-/* A table that nobody has ever seen. */
-static void table_free(struct mm *mm, struct page *table)
+/* An entry left behind would be a page that is never unmapped, and a surprise for the next owner. */
+static void check_table_empty(const struct page *table)
 {
-	table_unaccount(mm);
-	pgtable_page_dtor(table);
+	const u64 *entries = page_to_virt(table);
+	unsigned int n = table->table_level == PGD_LEVEL ? KERNEL_PGD_FIRST : PTRS_PER_PTE;
+
+	for (unsigned int i = 0; i < n; i++)
+		if (entries[i])
+			panic("page table %lx of level %u for %lx freed with entry %u = %lx", page_to_pfn(table),
+			      table->table_level, table->index, i, entries[i]);
+}
+
+static void release_table(struct page *table)
+{
+	table->flags = 0;
 	free_pages(table, 0);
+}
+
+/* Process context. */
+void free_table(struct page *table)
+{
+	BUG_ON(!page_test(table, PG_table));
+#ifdef DEBUG
+	check_table_empty(table);
+#else
+	(void)check_table_empty;
+#endif
+	debug_frame_unreachable(table);
+	vm_count_add(VM_nr_page_table_pages, -1);
+	enum table_kind kind = table->table_level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER;
+	table->table_level = 0;
+	table->pt_mm = NULL;
+	if (!cache_table(table, kind))
+		release_table(table);
+}
+
+static void drain_this_cpu(void *unused)
+{
+	(void)unused;
+	for (unsigned int kind = 0; kind < NR_TABLE_KINDS; kind++) {
+		struct table_cache *tc = &(*this_cpu_ptr(&table_caches))[kind];
+
+		do {
+			while (tc->nr)
+				release_table(tc->tables[--tc->nr]);
+			take_spare_tables(&spare_tables[kind], tc);
+		} while (tc->nr);
+	}
+}
+
+void pgtable_drain(void)
+{
+	smp_call_function(cpu_online_mask, drain_this_cpu, NULL, true);
+}
+
+void pgtable_init(void)
+{
+	table_limit = (u32)clamp(nr_total_pages() / 4096, 4ul, (u64)TABLE_CACHE);
 }
 
 /*
@@ -157,20 +254,18 @@ static bool table_publish(struct mm *mm, u64 *slot, unsigned int level, uintptr_
 	if (!table)
 		return false;
 	if (!__atomic_compare_exchange_n(slot, &none, page_to_phys(table) | TABLE_PROT, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		table_free(mm, table);
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		table_unaccount(mm);
+		free_table(table);
+	}
 	return true;
 }
 
 pgd_t *pgd_alloc(struct mm *mm)
 {
-	struct page *table = table_alloc(mm, 4, 0);
+	struct page *table = table_alloc(mm, PGD_LEVEL, 0);
 
-	if (!table)
-		return NULL;
-	pgd_t *pgd = page_to_virt(table);
-	memcpy(pgd + KERNEL_PGD_FIRST, kernel_pgd + KERNEL_PGD_FIRST, (PTRS_PER_PGD - KERNEL_PGD_FIRST) * sizeof(pgd_t));
-	return pgd;
+	return table ? page_to_virt(table) : NULL;
 }
 
 /* All user tables are gone. Process context: CPUs that are still on these tables (lazily) are sent away first. */
@@ -180,7 +275,8 @@ void pgd_free(struct mm *mm, pgd_t *pgd)
 		return;
 	tlb_forget_mm(mm);
 	assert(debug_pending_translations(mm) == 0);
-	table_free(mm, virt_to_page(pgd));
+	table_unaccount(mm);
+	free_table(virt_to_page(pgd));
 }
 
 /* The hull of what one entry of size @span at @addr covers lies inside [floor, ceiling): no other VMA needs it. */

@@ -176,7 +176,25 @@ int pte_alloc(struct mm *mm, pmd_t *pmd);
  * Map and lock the entry for @addr in the table under *pmd; NULL if there is no table. *ptlp receives the lock. Safe
  * against a concurrent free of the table even without the VMA lock, as long as *pmd itself stays readable.
  */
-pte_t *pte_offset_lock(struct mm *mm, pmd_t *pmd, uintptr_t addr, struct spinlock **ptlp);
+static inline pte_t *pte_offset_lock(struct mm *mm, pmd_t *pmd, uintptr_t addr, struct spinlock **ptlp)
+{
+	(void)mm;
+	/* Preemption off is an RCU read section: a table that is being unlinked stays memory until we have looked again. */
+	preempt_disable();
+	pmd_t e = pmd_read(pmd);
+	if (likely(pmd_table(e))) {
+		struct spinlock *ptl = &pmd_page(e)->ptl;
+
+		__spin_lock(ptl, false);
+		if (likely(pmd_read(pmd).v == e.v)) {
+			*ptlp = ptl;
+			return pte_offset(e, addr);
+		}
+		__spin_unlock(ptl);
+	}
+	preempt_enable();
+	return NULL;
+}
 static inline void pte_unlock(struct spinlock *ptl) { spin_unlock(ptl); }
 static inline struct spinlock *pte_lockptr(pmd_t *pmd) { return &pmd_page(pmd_read(pmd))->ptl; }
 
@@ -186,8 +204,10 @@ static inline struct spinlock *pte_lockptr(pmd_t *pmd) { return &pmd_page(pmd_re
  */
 void free_pgtables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end, uintptr_t floor, uintptr_t ceiling);
 
-/* Takes PG_table and the accounting off a table that nobody can reach any more; then free_pages() (mm/tlb.c). */
-void pgtable_page_dtor(struct page *table);
+/* A table that nobody can reach any more, empty again: after the grace period (mm/tlb.c). */
+void free_table(struct page *table);
+void pgtable_drain(void);			/* gives back the empty tables that CPUs keep; interrupts on */
+void pgtable_init(void);			/* mm_init, once frames can be had */
 
 /*
  * Kernel mappings (vmalloc, device windows). 0 or -ENOMEM (then part of the range may be mapped: kernel_unmap it).

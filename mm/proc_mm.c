@@ -229,8 +229,8 @@ static const struct { u64 flag; char name[3]; } vm_flag_names[] = {
 	{ VM_MAYEXEC, "me" }, { VM_MAYSHARE, "ms" }, { VM_GROWSDOWN, "gd" }, { VM_UFFD_MISSING, "um" }, { VM_PFNMAP, "pf" },
 	{ VM_UFFD_WP, "uw" }, { VM_LOCKED, "lo" }, { VM_IO, "io" }, { VM_SEQ_READ, "sr" }, { VM_RAND_READ, "rr" },
 	{ VM_DONTCOPY, "dc" }, { VM_DONTEXPAND, "de" }, { VM_LOCKONFAULT, "lf" }, { VM_ACCOUNT, "ac" }, { VM_NORESERVE, "nr" },
-	{ VM_HUGETLB, "ht" }, { VM_WIPEONFORK, "wf" }, { VM_DONTDUMP, "dd" }, { VM_HUGEPAGE, "hg" }, { VM_NOHUGEPAGE, "nh" },
-	{ VM_MERGEABLE, "mg" }, { VM_UFFD_MINOR, "ui" },
+	{ VM_HUGETLB, "ht" }, { VM_SYNC, "sf" }, { VM_WIPEONFORK, "wf" }, { VM_DONTDUMP, "dd" }, { VM_HUGEPAGE, "hg" }, { VM_NOHUGEPAGE, "nh" },
+	{ VM_MERGEABLE, "mg" }, { VM_UFFD_MINOR, "ui" }, { VM_DROPPABLE, "dp" }, { VM_SEALED, "sl" },
 };
 
 static void show_smap(struct text *t, struct vma *vma, void *path)

@@ -17,43 +17,14 @@ void radix_init(void)
 	node_cache = kmem_cache_create("radix_node", sizeof(struct radix_node), 64);
 }
 
-static unsigned int slot_of(const struct radix_node *node, u64 index)
-{
-	return (index >> node->shift) & (RADIX_SLOTS - 1);
-}
-
-/* The largest index below a node of this shift. The topmost possible node has shift 60 and uses only 16 slots. */
-static u64 max_index(unsigned int shift)
-{
-	return shift + RADIX_SHIFT >= 64 ? ~0ul : (1ul << (shift + RADIX_SHIFT)) - 1;
-}
-
 /* The shift of the lowest root that reaches @index. */
 static unsigned int shift_for(u64 index)
 {
 	unsigned int shift = 0;
 
-	while (index > max_index(shift))
+	while (index > radix_max_index(shift))
 		shift += RADIX_SHIFT;
 	return shift;
-}
-
-static struct radix_node *leaf_of(const struct radix_tree *t, u64 index)
-{
-	struct radix_node *node = rcu_dereference(t->root);
-
-	if (!node || index > max_index(node->shift))
-		return NULL;
-	while (node && node->shift)
-		node = rcu_dereference(node->slots[slot_of(node, index)]);
-	return node;
-}
-
-void **radix_lookup_slot(const struct radix_tree *t, u64 index)
-{
-	struct radix_node *leaf = leaf_of(t, index);
-
-	return leaf ? &leaf->slots[index & (RADIX_SLOTS - 1)] : NULL;
 }
 
 void *radix_lookup(const struct radix_tree *t, u64 index)
@@ -75,7 +46,7 @@ static unsigned int nodes_missing(const struct radix_tree *t, u64 index)
 	if (top > node->shift)		/* new roots above the old one, then a path that shares only the topmost */
 		return (top - node->shift) / RADIX_SHIFT + top / RADIX_SHIFT;
 	while (node->shift) {
-		const struct radix_node *child = node->slots[slot_of(node, index)];
+		const struct radix_node *child = node->slots[radix_slot_of(node, index)];
 		if (!child)
 			return node->shift / RADIX_SHIFT;
 		node = child;
@@ -115,21 +86,33 @@ static void add_root(struct radix_tree *t, u64 index, struct radix_pool *pool)
 	rcu_assign_pointer(t->root, root);
 }
 
+static void fill_slot(struct radix_node *leaf, u64 index, void *item)
+{
+	leaf->count++;
+	rcu_assign_pointer(leaf->slots[index & (RADIX_SLOTS - 1)], item);
+}
+
 int radix_insert(struct radix_tree *t, u64 index, void *item, struct radix_pool *pool)
 {
-	if (radix_lookup(t, index))
-		return -EEXIST;
+	struct radix_node *leaf = radix_leaf(t, index);
+
+	if (likely(leaf)) {		/* 63 times of 64 */
+		if (leaf->slots[index & (RADIX_SLOTS - 1)])
+			return -EEXIST;
+		fill_slot(leaf, index, item);
+		return 0;
+	}
 	pool->want = nodes_missing(t, index);
 	if (pool->want > pool->nr)
 		return -EAGAIN;
 
 	/* Nothing below this line can fail. */
-	while (!t->root || index > max_index(t->root->shift))
+	while (!t->root || index > radix_max_index(t->root->shift))
 		add_root(t, index, pool);
 
 	struct radix_node *node = t->root;
 	while (node->shift) {
-		unsigned int i = slot_of(node, index);
+		unsigned int i = radix_slot_of(node, index);
 		if (!node->slots[i]) {
 			struct radix_node *child = pool_take(pool);
 			child->shift = (u8)(node->shift - RADIX_SHIFT);
@@ -137,8 +120,7 @@ int radix_insert(struct radix_tree *t, u64 index, void *item, struct radix_pool 
 		}
 		node = node->slots[i];
 	}
-	node->count++;
-	rcu_assign_pointer(node->slots[slot_of(node, index)], item);
+	fill_slot(node, index, item);
 	return 0;
 }
 
@@ -210,7 +192,7 @@ static void drop_detours(struct radix_tree *t)
 
 void *radix_remove(struct radix_tree *t, u64 index)
 {
-	struct radix_node *node = leaf_of(t, index);
+	struct radix_node *node = radix_leaf(t, index);
 	unsigned int i = index & (RADIX_SLOTS - 1);
 	void *item = node ? node->slots[i] : NULL;
 
@@ -235,10 +217,10 @@ void *radix_next(const struct radix_tree *t, u64 *indexp, enum radix_tag tag)
 	/* One turn looks through one path; a node that has nothing left sends us to the first index after it. */
 	for (;;) {
 		struct radix_node *node = rcu_dereference(t->root);
-		if (!node || index > max_index(node->shift))
+		if (!node || index > radix_max_index(node->shift))
 			return NULL;
 		for (;;) {
-			unsigned int i = slot_of(node, index), first = i;
+			unsigned int i = radix_slot_of(node, index), first = i;
 			void *entry = NULL;
 			for (; i < RADIX_SLOTS; i++) {
 				if (tag != RADIX_ANY && !(READ_ONCE(node->tags[tag]) >> i & 1))
@@ -247,9 +229,9 @@ void *radix_next(const struct radix_tree *t, u64 *indexp, enum radix_tag tag)
 				if (entry)
 					break;
 			}
-			u64 base = index & ~max_index(node->shift);
+			u64 base = index & ~radix_max_index(node->shift);
 			if (!entry) {
-				index = base + max_index(node->shift) + 1;
+				index = base + radix_max_index(node->shift) + 1;
 				break;
 			}
 			if (i != first)
@@ -276,7 +258,7 @@ u64 radix_next_hole(const struct radix_tree *t, u64 index)
 
 void radix_tag_set(struct radix_tree *t, u64 index, enum radix_tag tag)
 {
-	struct radix_node *node = leaf_of(t, index);
+	struct radix_node *node = radix_leaf(t, index);
 	unsigned int i = index & (RADIX_SLOTS - 1);
 
 	BUG_ON(!node || !node->slots[i]);
@@ -288,7 +270,7 @@ void radix_tag_set(struct radix_tree *t, u64 index, enum radix_tag tag)
 
 void radix_tag_clear(struct radix_tree *t, u64 index, enum radix_tag tag)
 {
-	struct radix_node *node = leaf_of(t, index);
+	struct radix_node *node = radix_leaf(t, index);
 
 	BUG_ON(!node || !node->slots[index & (RADIX_SLOTS - 1)]);
 	tag_clear_from(node, index & (RADIX_SLOTS - 1), tag);

@@ -36,8 +36,37 @@ struct radix_pool {
 
 void radix_init(void);			/* boot, once */
 
+static inline unsigned int radix_slot_of(const struct radix_node *node, u64 index)
+{
+	return (index >> node->shift) & (RADIX_SLOTS - 1);
+}
+
+/* The largest index below a node of this shift. The topmost possible node has shift 60 and uses only 16 slots. */
+static inline u64 radix_max_index(unsigned int shift)
+{
+	return shift + RADIX_SHIFT >= 64 ? ~0ul : (1ul << (shift + RADIX_SHIFT)) - 1;
+}
+
+/* The lowest node for @index, or NULL. RCU or the lock. Inline: every fault on a file comes through here. */
+static inline struct radix_node *radix_leaf(const struct radix_tree *t, u64 index)
+{
+	struct radix_node *node = rcu_dereference(t->root);
+
+	if (!node || index > radix_max_index(node->shift))
+		return NULL;
+	while (node && node->shift)
+		node = rcu_dereference(node->slots[radix_slot_of(node, index)]);
+	return node;
+}
+
 /* Where @index lives, or NULL. RCU or the lock. The slot may be cleared at any moment: read it once, or compare again. */
-void **radix_lookup_slot(const struct radix_tree *t, u64 index);
+static inline void **radix_lookup_slot(const struct radix_tree *t, u64 index)
+{
+	struct radix_node *leaf = radix_leaf(t, index);
+
+	return leaf ? &leaf->slots[index & (RADIX_SLOTS - 1)] : NULL;
+}
+
 void *radix_lookup(const struct radix_tree *t, u64 index);
 
 /* 0; -EEXIST; -EAGAIN: unlock, radix_pool_fill(), try again. Nothing is changed unless 0. Lock held. */

@@ -189,13 +189,6 @@ void page_add_anon(struct page *page, struct vma *vma, uintptr_t addr)
 	__atomic_fetch_add(&page->mapcount, 1, __ATOMIC_RELAXED);
 }
 
-void page_add_file(struct page *page, struct vma *vma)
-{
-	(void)vma;
-	if (!__atomic_fetch_add(&page->mapcount, 1, __ATOMIC_RELAXED))
-		vm_count(VM_nr_mapped);
-}
-
 void page_remove_rmap(struct page *page, struct vma *vma)
 {
 	u32 old = __atomic_fetch_sub(&page->mapcount, 1, __ATOMIC_RELEASE);

@@ -7,6 +7,7 @@
 
 #include "mm/fault.h"
 #include "mm/mapping.h"
+#include "mm/vmstat.h"
 
 struct anon_vma {
 	struct rwsem	 lock;		/* LOCK_ANON_VMA */
@@ -23,7 +24,12 @@ void anon_vma_unlink(struct vma *vma);
 
 void page_add_new_anon(struct page *page, struct vma *vma, uintptr_t addr);	/* exclusive, mapcount 1; PTE lock held */
 void page_add_anon(struct page *page, struct vma *vma, uintptr_t addr);		/* one more PTE, shared (fork) */
-void page_add_file(struct page *page, struct vma *vma);
+static inline void page_add_file(struct page *page, struct vma *vma)
+{
+	(void)vma;
+	if (!__atomic_fetch_add(&page->mapcount, 1, __ATOMIC_RELAXED))
+		vm_count(VM_nr_mapped);
+}
 void page_remove_rmap(struct page *page, struct vma *vma);	/* PTE lock held; entry already cleared */
 /* File page, folio lock held: takes W and D out of every PTE and flushes, so that the next write faults. True: one was dirty. */
 bool page_mkclean(struct page *page);
@@ -38,11 +44,13 @@ static inline bool page_maybe_pinned(const struct page *page) { return page_ref_
 /* The page that an entry counts; NULL for the zero page and device memory. */
 static inline struct page *pte_normal_page(pte_t e) { return pte_special(e) ? NULL : pte_page(e); }
 /* Where a mapped page counts in Rss. Folio lock or a mapping PTE's lock held: truncate cannot take page->mapping away. */
+static inline enum mm_counter file_mm_counter(const struct page *page)
+{
+	return page->mapping && page->mapping->is_shmem ? MM_SHMEMPAGES : MM_FILEPAGES;
+}
 static inline enum mm_counter page_mm_counter(const struct page *page)
 {
-	if (page_test(page, PG_anon))
-		return MM_ANONPAGES;
-	return page->mapping && page->mapping->is_shmem ? MM_SHMEMPAGES : MM_FILEPAGES;
+	return page_test(page, PG_anon) ? MM_ANONPAGES : file_mm_counter(page);
 }
 void rmap_init(void);
 

@@ -121,8 +121,9 @@ static void debug_alloc(const struct kmem_cache *c, void *obj, uintptr_t caller)
 	memset(obj, POISON_NEW, c->object_size);
 }
 
-static void debug_free(const struct kmem_cache *c, const struct page *slab, void *obj, uintptr_t caller)
+static void debug_free(const struct kmem_cache *c, void *obj, uintptr_t caller)
 {
+	const struct page *slab = page_head(virt_to_page(obj));
 	uintptr_t offset = (uintptr_t)obj - (uintptr_t)page_to_virt(slab);
 	struct track *t = track_of(c, obj);
 
@@ -140,10 +141,7 @@ static void debug_free(const struct kmem_cache *c, const struct page *slab, void
 #define TRACK_SIZE 0
 static void debug_new_slot(const struct kmem_cache *c, void *obj) { (void)c; (void)obj; }
 static void debug_alloc(const struct kmem_cache *c, void *obj, uintptr_t caller) { (void)c; (void)obj; (void)caller; }
-static void debug_free(const struct kmem_cache *c, const struct page *slab, void *obj, uintptr_t caller)
-{
-	(void)c; (void)slab; (void)obj; (void)caller;
-}
+static void debug_free(const struct kmem_cache *c, void *obj, uintptr_t caller) { (void)c; (void)obj; (void)caller; }
 #endif
 
 /* -- objects --------------------------------------------------------------------------------------------------- */
@@ -177,7 +175,7 @@ static inline __attribute__((always_inline)) void *__cache_alloc(struct kmem_cac
 
 static inline __attribute__((always_inline)) void __cache_free(struct kmem_cache *c, void *obj, uintptr_t caller)
 {
-	debug_free(c, page_head(virt_to_page(obj)), obj, caller);
+	debug_free(c, obj, caller);
 	unsigned long flags = local_irq_save();
 	struct kmem_cache_cpu *cc = c->cpu[smp_processor_id()];
 	if (unlikely(!cc)) {

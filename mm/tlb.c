@@ -359,6 +359,8 @@ static void check_generations(struct mm *mm, u64 gen) { (void)mm; (void)gen; }
 
 static void flush_mm_range(struct mm *mm, uintptr_t start, uintptr_t end, bool tables, bool forget)
 {
+	if (unlikely(debug_skip_flush()))
+		return;
 	preempt_disable();
 	struct tlb_request *req = this_cpu_ptr(&tlb_request);
 
@@ -525,28 +527,26 @@ bool tlb_add_page(struct mmu_gather *tlb, struct page *page)
 
 void tlb_add_table(struct mmu_gather *tlb, struct page *table)
 {
-	table->lru.next = (struct list_head *)tlb->tables;
+	table->next_table = tlb->tables;
 	tlb->tables = table;
 	tlb->freed_tables = true;
 }
 
-static void free_table_rcu(struct rcu_head *head)
+static void free_tables_rcu(struct rcu_head *head)
 {
-	struct page *table = container_of(head, struct page, rcu);
-
-	pgtable_page_dtor(table);
-	free_pages(table, 0);
+	for (struct page *next, *table = container_of(head, struct page, rcu); table; table = next) {
+		next = table->next_table;
+		free_table(table);
+	}
 }
 
 /* After the flush no CPU's hardware knows the tables; walkers in software may, until the end of a grace period. */
 static void free_gathered_tables(struct mmu_gather *tlb)
 {
-	while (tlb->tables) {
-		struct page *table = tlb->tables;
-
-		tlb->tables = (struct page *)table->lru.next;
-		call_rcu(&table->rcu, free_table_rcu);
-	}
+	if (!tlb->tables)
+		return;
+	call_rcu(&tlb->tables->rcu, free_tables_rcu);
+	tlb->tables = NULL;
 }
 
 static void free_gathered_pages(struct mmu_gather *tlb)

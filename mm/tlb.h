@@ -28,7 +28,7 @@ struct mmu_gather {
 	bool		 freed_tables;	/* paging-structure caches must go too */
 	bool		 fullmm;	/* exit: nobody can use the translations any more but speculation */
 	struct gather_batch *batches, *current_batch;
-	struct page	*tables;		/* chained by lru.next */
+	struct page	*tables;		/* chained by next_table */
 	struct page	*inline_pages[GATHER_INLINE];	/* enough without an allocation */
 	u32		 nr_inline;
 	u32		 nr_batches;

@@ -340,17 +340,14 @@ static u64 end_pgoff(const struct vma *vma)
 	return vma->pgoff + vma_pages(vma);
 }
 
-static struct vma *mergeable_prev(struct mm *mm, uintptr_t start, u64 pgoff, const struct merge_spec *spec)
+/* @prev (or @next), if it touches and agrees with what begins at @start (ends at @end); else NULL. */
+static struct vma *mergeable_prev(struct vma *prev, uintptr_t start, u64 pgoff, const struct merge_spec *spec)
 {
-	struct vma *prev = vma_tree_prev(&mm->vmas, start);
-
 	return prev && prev->end == start && end_pgoff(prev) == pgoff && agrees(prev, spec) ? prev : NULL;
 }
 
-static struct vma *mergeable_next(struct mm *mm, uintptr_t end, u64 pgoff, const struct merge_spec *spec)
+static struct vma *mergeable_next(struct vma *next, uintptr_t end, u64 pgoff, const struct merge_spec *spec)
 {
-	struct vma *next = vma_find(mm, end);
-
 	return next && next->start == end && next->pgoff == pgoff && agrees(next, spec) ? next : NULL;
 }
 
@@ -397,14 +394,12 @@ static void move_edge(struct vma *low, struct vma *high, uintptr_t addr)
 	rmap_write_unlock(owner);
 }
 
-struct vma *vma_merge_new(struct mm *mm, uintptr_t start, uintptr_t end, u64 flags, struct file *file, u64 pgoff)
+struct vma *vma_merge_new(struct vma *prev, struct vma *next, uintptr_t start, uintptr_t end, u64 flags, struct file *file, u64 pgoff)
 {
 	struct merge_spec spec = { .flags = flags, .file = file };
-	struct vma *prev, *next;
 
-	assert_mmap_write_locked(mm);
-	prev = mergeable_prev(mm, start, pgoff, &spec);
-	next = mergeable_next(mm, end, pgoff + ((end - start) >> PAGE_SHIFT), &spec);
+	prev = mergeable_prev(prev, start, pgoff, &spec);
+	next = mergeable_next(next, end, pgoff + ((end - start) >> PAGE_SHIFT), &spec);
 	if (prev && next && same_anon_vma(prev->anon_vma, next->anon_vma)) {
 		absorb(prev, next, prev->start, next->end);
 		return prev;
@@ -440,13 +435,13 @@ static struct vma *merge_whole(struct vma *vma, struct vma *prev, struct vma *ne
 /* After a VMA came to a new place or size. mmap_lock write. */
 struct vma *vma_merge_neighbours(struct vma *vma)
 {
-	struct mm *mm = vma->mm;
 	struct merge_spec spec = { .flags = vma->flags, .file = vma->file, .anon_vma = vma->anon_vma, .uffd = vma->uffd };
 	struct vma *merged;
 
 	if (vma->private || (vma->ops && vma->ops->close))
 		return vma;
-	merged = merge_whole(vma, mergeable_prev(mm, vma->start, vma->pgoff, &spec), mergeable_next(mm, vma->end, end_pgoff(vma), &spec));
+	merged = merge_whole(vma, mergeable_prev(vma_prev(vma), vma->start, vma->pgoff, &spec),
+			     mergeable_next(vma_next(vma), vma->end, end_pgoff(vma), &spec));
 	return merged ? merged : vma;
 }
 
@@ -456,7 +451,6 @@ struct vma *vma_merge_neighbours(struct vma *vma)
  */
 struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_flags, struct uffd *uffd)
 {
-	struct mm *mm = vma->mm;
 	struct merge_spec spec = { .flags = new_flags, .file = vma->file, .anon_vma = vma->anon_vma, .uffd = uffd };
 	struct vma *prev = NULL, *next = NULL;
 	bool whole = start == vma->start && end == vma->end;
@@ -466,9 +460,9 @@ struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 	if (vma->flags == new_flags && vma->uffd == uffd)
 		return vma;
 	if (start == vma->start)
-		prev = mergeable_prev(mm, start, vma->pgoff, &spec);
+		prev = mergeable_prev(vma_prev(vma), start, vma->pgoff, &spec);
 	if (end == vma->end)
-		next = mergeable_next(mm, end, end_pgoff(vma), &spec);
+		next = mergeable_next(vma_next(vma), end, end_pgoff(vma), &spec);
 
 	if (whole && (prev || next))
 		return merge_whole(vma, prev, next);

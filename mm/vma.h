@@ -32,12 +32,15 @@
 #define VM_ACCOUNT	0x00100000ul
 #define VM_NORESERVE	0x00200000ul
 #define VM_HUGETLB	0x00400000ul
+#define VM_SYNC		0x00800000ul	/* MAP_SYNC: remembered, shown, means nothing without persistent memory */
 #define VM_WIPEONFORK	0x02000000ul
 #define VM_DONTDUMP	0x04000000ul
 #define VM_UFFD_MINOR	0x08000000ul
 #define VM_MERGEABLE	0x80000000ul
 #define VM_HUGEPAGE	0x20000000ul
 #define VM_NOHUGEPAGE	0x40000000ul
+#define VM_DROPPABLE	(1ul << 40)	/* MAP_DROPPABLE: may vanish under memory pressure; here it never does */
+#define VM_SEALED	(1ul << 63)	/* mseal: never unmapped, moved or given other rights */
 #define VM_STACK	VM_GROWSDOWN
 #define VM_UFFD_ANY	(VM_UFFD_MISSING | VM_UFFD_WP | VM_UFFD_MINOR)
 #define VM_ACCESS	(VM_READ | VM_WRITE | VM_EXEC)
@@ -110,8 +113,8 @@ struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 void vma_insert(struct vma *vma);
 /* Out of tree and rmap, detached (C8); close, file and memory follow at mmap_write_unlock. Its pages are zapped before. Cannot fail. */
 void vma_remove(struct vma *vma);
-/* Maps [start, end) by growing a neighbour instead of a new VMA, if everything agrees (A2); that neighbour, or NULL. Cannot fail. */
-struct vma *vma_merge_new(struct mm *mm, uintptr_t start, uintptr_t end, u64 flags, struct file *file, u64 pgoff);
+/* Maps [start, end) by growing @prev or @next, the VMAs on either side (or NULL), if everything agrees (A2); which, or NULL. Cannot fail. */
+struct vma *vma_merge_new(struct vma *prev, struct vma *next, uintptr_t start, uintptr_t end, u64 flags, struct file *file, u64 pgoff);
 /* Bounds of @vma, rmap walkers kept out meanwhile; pgoff follows start. Write-locked; must not overlap a neighbour. */
 void vma_set_bounds(struct vma *vma, uintptr_t start, uintptr_t end);
 void vma_set_flags(struct vma *vma, u64 flags);		/* with page_prot; write-locked */

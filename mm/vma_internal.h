@@ -30,6 +30,7 @@ uintptr_t get_unmapped_area(struct mm *mm, uintptr_t hint, size_t len, uintptr_t
 bool mdwe_denies(u64 old_flags, u64 new_flags);	/* mm/mprotect.c: PR_SET_MDWE forbids memory that was writable to become executable */
 u64 calc_prot_bits(unsigned long prot);		/* PROT_* -> VM_READ/WRITE/EXEC */
 long populate_range(struct mm *mm, uintptr_t start, uintptr_t end, unsigned int foll);	/* mm/mlock.c; takes mmap_lock itself */
+void populate_locked(struct mm *mm, uintptr_t start, uintptr_t end);	/* mm/mlock.c; no lock held */
 void vma_prepare_for_writes(struct vma *vma);	/* gives a private writable VMA its anon_vma, if there is memory */
 /* Does a VMA with these flags keep F_SEAL_WRITE away (mapping->writable_maps)? */
 static inline bool vma_counts_as_writer(u64 flags) { return (flags & (VM_SHARED | VM_MAYWRITE)) == (VM_SHARED | VM_MAYWRITE); }

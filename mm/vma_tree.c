@@ -6,31 +6,33 @@
  * first VMA below it, end of the last. All nodes but the root are at least a third full, all leaves have level 0, so 60,000
  * VMAs need five or six levels and an ordinary process one or two.
  *
- * The rule that is easy to break: RCU readers look at count, level, end[] and slot[] only. Those four are written by
- * whole-word WRITE_ONCE inside the sequence count; start[] and gap[] belong to holders of mmap_lock, which is why the
+ * The rule that is easy to break: RCU readers look at level, end[] and slot[] only. The level is constant, the other two are
+ * written by whole-word WRITE_ONCE inside the sequence count; start[] and gap[] belong to holders of mmap_lock, which is why the
  * RCU head of a dead node may lie over start[].
  */
 #include "mm/vma_tree.h"
 #include "kernel/errno.h"
 #include "kernel/panic.h"
 #include "kernel/rcu.h"
+#include "mm/layout.h"
 #include "mm/slab.h"
 #include "mm/vma.h"
 
 #define NODE_MAX	15
 #define NODE_MIN	5		/* of a node that is not the root */
+#define NO_ENTRY	(~0ul)
 #define MAX_LEVELS	12		/* 5^12 VMAs: more than fit into memory */
 
 struct vma_node {
 	u16		 count;
 	u16		 level;		/* 0: leaf. Constant while the node can be found */
 	u32		 reserved;
-	uintptr_t	 end[NODE_MAX];
+	uintptr_t	 end[NODE_MAX + 1];	/* NO_ENTRY from count on, and in the last place for ever: it ends every search */
 	union {
 		uintptr_t	 start[NODE_MAX];
 		struct rcu_head	 rcu;	/* once unlinked */
 	};
-	void		*slot[NODE_MAX];	/* struct vma (leaf) or struct vma_node */
+	void		*slot[NODE_MAX + 1];	/* struct vma (leaf) or struct vma_node; NULL from count on */
 	uintptr_t	 gap[NODE_MAX];	/* inner: largest gap between two VMAs below this entry */
 };
 _Static_assert(sizeof(struct vma_node) <= 512, "eight cache lines");
@@ -57,28 +59,27 @@ static void write_end(struct vma_tree *t)
 
 /* -- looking -- */
 
-/* First entry with end > @addr, or @count. */
-static inline unsigned int node_find(const struct vma_node *n, unsigned int count, uintptr_t addr)
+/* First entry with end > @addr; an unused one, whose slot is NULL, if there is none. @addr is below NO_ENTRY. */
+static inline unsigned int node_find(const struct vma_node *n, uintptr_t addr)
 {
-	unsigned int i = 0;
+	unsigned long i = 0;
 
-	while (i < count && READ_ONCE(n->end[i]) <= addr)
+	while (READ_ONCE(n->end[i]) <= addr)
 		i++;
-	return i;
+	return (unsigned int)i;
 }
 
 struct vma *vma_tree_find(const struct vma_tree *t, uintptr_t addr)
 {
+	if (unlikely(addr >= TASK_SIZE))
+		return NULL;
 	for (;;) {
 		u32 seq = read_seqbegin(&t->seq);
 		const struct vma_node *n = rcu_dereference(t->root);
 		void *found = NULL;
 
 		while (n) {
-			unsigned int count = READ_ONCE(n->count);
-			unsigned int i = node_find(n, count, addr);
-
-			found = i < count ? READ_ONCE(n->slot[i]) : NULL;
+			found = READ_ONCE(n->slot[node_find(n, addr)]);
 			if (!n->level)
 				break;
 			n = found;
@@ -107,13 +108,37 @@ struct vma *vma_tree_prev(const struct vma_tree *t, uintptr_t addr)
 	return NULL;
 }
 
+struct vma *vma_tree_neighbours(const struct vma_tree *t, uintptr_t addr, struct vma **prev)
+{
+	const struct vma_node *n = t->root, *before = NULL;
+	unsigned int i = 0, before_i = 0;
+
+	if (unlikely(addr >= TASK_SIZE)) {
+		*prev = vma_tree_prev(t, TASK_SIZE);
+		return NULL;
+	}
+	for (; n; n = n->slot[i]) {
+		i = node_find(n, addr);
+		if (i) {
+			before = n;	/* the deepest level at which there is something on the left */
+			before_i = i - 1;
+		}
+		if (!n->level)
+			break;
+	}
+	for (; before && before->level; before_i = before->count - 1)
+		before = before->slot[before_i];
+	*prev = before ? before->slot[before_i] : NULL;
+	return n ? n->slot[i] : NULL;
+}
+
 /* To the entry of the VMA that contains @addr, or to the place where one that starts at @addr belongs. */
 static void path_to(const struct vma_tree *t, uintptr_t addr, struct tree_path *p)
 {
 	struct vma_node *n = t->root;
 
 	for (;;) {
-		unsigned int i = node_find(n, n->count, addr);
+		unsigned int i = node_find(n, addr);
 		unsigned int level = n->level;
 
 		p->node[level] = n;
@@ -138,6 +163,12 @@ static inline void set_entry(struct vma_node *n, unsigned int i, uintptr_t start
 	n->gap[i] = gap;
 }
 
+static inline void clear_entry(struct vma_node *n, unsigned int i)
+{
+	WRITE_ONCE(n->end[i], NO_ENTRY);
+	WRITE_ONCE(n->slot[i], NULL);
+}
+
 static inline void copy_entry(struct vma_node *to, unsigned int i, const struct vma_node *from, unsigned int j)
 {
 	set_entry(to, i, from->start[j], from->end[j], from->slot[j], from->gap[j]);
@@ -147,7 +178,7 @@ static void open_entry(struct vma_node *n, unsigned int i)
 {
 	for (unsigned int j = n->count; j > i; j--)
 		copy_entry(n, j, n, j - 1);
-	WRITE_ONCE(n->count, n->count + 1);
+	n->count++;
 }
 
 static void close_entry(struct vma_node *n, unsigned int i)
@@ -156,8 +187,8 @@ static void close_entry(struct vma_node *n, unsigned int i)
 
 	for (; i < last; i++)
 		copy_entry(n, i, n, i + 1);
-	WRITE_ONCE(n->count, last);
-	WRITE_ONCE(n->slot[last], NULL);
+	n->count = (u16)last;
+	clear_entry(n, last);
 }
 
 /* Moves the first (or last) @nr entries of @right (@left) to its neighbour. */
@@ -167,12 +198,12 @@ static void move_left(struct vma_node *left, struct vma_node *right, unsigned in
 
 	for (unsigned int i = 0; i < nr; i++)
 		copy_entry(left, left->count + i, right, i);
-	WRITE_ONCE(left->count, left->count + nr);
+	left->count = (u16)(left->count + nr);
 	for (unsigned int i = 0; i < rest; i++)
 		copy_entry(right, i, right, i + nr);
 	for (unsigned int i = rest; i < rest + nr; i++)
-		WRITE_ONCE(right->slot[i], NULL);
-	WRITE_ONCE(right->count, rest);
+		clear_entry(right, i);
+	right->count = (u16)rest;
 }
 
 static void move_right(struct vma_node *left, struct vma_node *right, unsigned int nr)
@@ -183,10 +214,10 @@ static void move_right(struct vma_node *left, struct vma_node *right, unsigned i
 		copy_entry(right, i + nr, right, i);
 	for (unsigned int i = 0; i < nr; i++)
 		copy_entry(right, i, left, rest + i);
-	WRITE_ONCE(right->count, right->count + nr);
-	WRITE_ONCE(left->count, rest);
+	right->count = (u16)(right->count + nr);
+	left->count = (u16)rest;
 	for (unsigned int i = rest; i < rest + nr; i++)
-		WRITE_ONCE(left->slot[i], NULL);
+		clear_entry(left, i);
 }
 
 static uintptr_t node_gap(const struct vma_node *n)
@@ -236,8 +267,8 @@ static struct vma_node *take_spare(struct vma_tree *t, unsigned int level)
 	t->nr_spare--;
 	n->count = 0;
 	n->level = (u16)level;
-	for (unsigned int i = 0; i < NODE_MAX; i++)
-		n->slot[i] = NULL;
+	for (unsigned int i = 0; i <= NODE_MAX; i++)
+		clear_entry(n, i);
 	return n;
 }
 
@@ -533,8 +564,8 @@ static u32 check_node(const struct vma_node *n, unsigned int level, bool root, u
 		}
 		*last_end = n->end[i];
 	}
-	for (unsigned int i = n->count; i < NODE_MAX; i++)
-		CHECK(!n->slot[i], "unused slots are empty");
+	for (unsigned int i = n->count; i <= NODE_MAX; i++)
+		CHECK(!n->slot[i] && n->end[i] == NO_ENTRY, "unused entries are empty");
 	return vmas;
 }
 

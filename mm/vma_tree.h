@@ -35,6 +35,8 @@ struct vma_tree {
 
 struct vma *vma_tree_find(const struct vma_tree *t, uintptr_t addr);	/* first with end > addr, or NULL */
 struct vma *vma_tree_prev(const struct vma_tree *t, uintptr_t addr);	/* last with start < addr, or NULL; mmap_lock */
+/* As vma_tree_find, and in *prev the last with end <= addr, or NULL: the two sides of a gap in one descent. mmap_lock. */
+struct vma *vma_tree_neighbours(const struct vma_tree *t, uintptr_t addr, struct vma **prev);
 
 /*
  * Makes sure that the next @nr_inserts inserts cannot fail; removes and new bounds never do. What is not used stays in

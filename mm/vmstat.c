@@ -21,6 +21,8 @@ s64 vm_counter_read(enum vm_counter c)
 	s64 sum = 0;
 	unsigned int cpu;
 
+	if (c == VM_pgalloc || c == VM_pgfree)		/* counted where frames are handed out, with nothing extra */
+		return (s64)frame_events(c == VM_pgfree);
 	for_each_cpu(cpu, cpu_online_mask)
 		sum += READ_ONCE(per_cpu_ptr(&vm_counters, cpu)->count[c]);
 	return sum > 0 ? sum : 0;

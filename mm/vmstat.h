@@ -32,6 +32,14 @@ static inline void vm_count_add(enum vm_counter c, s64 n)
 	preempt_enable_no_resched();
 }
 static inline void vm_count(enum vm_counter c) { vm_count_add(c, 1); }
+/* Two at once, for the page fault. */
+static inline void vm_count_both(enum vm_counter a, enum vm_counter b)
+{
+	preempt_disable();
+	s64 *p = this_cpu_ptr(&vm_counters)->count;
+	__asm__ volatile("addq $1, %0; addq $1, %1" : "+m"(p[a]), "+m"(p[b]) : : "cc");
+	preempt_enable_no_resched();
+}
 s64 vm_counter_read(enum vm_counter c);			/* folded; never below 0 for the nr_ states */
 size_t vmstat_format(char *buf, size_t size);		/* text of /proc/vmstat */
 

@@ -19,6 +19,7 @@
 #include "kernel/panic.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
+#include "mm/page_walk.h"
 #include "mm/tlb.h"
 
 struct zap {
@@ -63,24 +64,26 @@ static void zap_marker(struct zap *z, pte_t *pte, pte_t e)
 }
 
 /*
- * A present entry: cleared, counted in @rss, its page into the gather. True: the gather is full. *flush_now: a
+ * A present entry: cleared, its page counted in @rss and handed to the gather. True: the gather is full. *flush_now: a
  * dirty page of a file that is written back was unmapped.
  */
-static bool zap_present(struct zap *z, pte_t *pte, uintptr_t addr, struct page *page, s64 rss[], bool *flush_now)
+static bool zap_present(struct zap *z, pte_t *pte, struct page *page, s64 rss[], bool *flush_now)
 {
 	pte_t e = pte_get_and_clear(pte);	/* the CPU may set D until this very moment */
 
-	tlb_note_cleared(z->tlb, addr, PAGE_SIZE);
 	if (unlikely(z->keep_wp && pte_uffd_wp(e)))
 		pte_write_entry(pte, (pte_t){ PTE_MARKER_UFFD_WP });
 	if (!page)
 		return false;
-	if (!page_test(page, PG_anon) && pte_dirty(e)) {
-		mapping_mark_dirty(page);
-		if (page->mapping && mapping_tracks_dirty(page->mapping))
-			*flush_now = true;
+	if (page_test(page, PG_anon)) {
+		rss[MM_ANONPAGES]--;
+	} else {
+		rss[file_mm_counter(page)]--;
+		if (pte_dirty(e)) {
+			mapping_mark_dirty(page);
+			*flush_now |= page->mapping && mapping_tracks_dirty(page->mapping);
+		}
 	}
-	rss[page_mm_counter(page)]--;
 	page_remove_rmap(page, z->vma);
 	return tlb_add_page(z->tlb, page);
 }
@@ -90,7 +93,7 @@ static uintptr_t zap_table(struct zap *z, pmd_t *pmd, uintptr_t addr, uintptr_t 
 {
 	struct mm *mm = z->vma->mm;
 	s64 rss[NR_MM_COUNTERS] = { 0 };
-	uintptr_t start = addr;
+	uintptr_t first = end, last = addr;	/* entries that were cleared: [first, last) */
 	bool full = false, flush_now = false;
 	struct spinlock *ptl;
 	pte_t *pte = pte_offset_lock(mm, pmd, addr, &ptl);
@@ -107,55 +110,36 @@ static uintptr_t zap_table(struct zap *z, pmd_t *pmd, uintptr_t addr, uintptr_t 
 			continue;
 		}
 		struct page *page = pte_normal_page(e);
-		if (page && !z->even_cows && page_test(page, PG_anon))
+		if (unlikely(!z->even_cows) && page && page_test(page, PG_anon))
 			continue;
-		full = zap_present(z, pte, addr, page, rss, &flush_now);
+		if (addr < first)
+			first = addr;
+		last = addr + PAGE_SIZE;
+		full = zap_present(z, pte, page, rss, &flush_now);
 	}
+	if (first < last)
+		tlb_note_cleared(z->tlb, first, last - first);
 	if (unlikely(flush_now))
-		flush_tlb_range(mm, start, addr, false);
-	pte_unlock(ptl);
-
+		flush_tlb_range(mm, first, last, false);
 	for (int c = 0; c < NR_MM_COUNTERS; c++)
 		if (rss[c])
-			mm_counter_add(mm, c, rss[c]);
+			mm_counter_add_locked(mm, c, rss[c]);
+	pte_unlock(ptl);
+
 	race_window("zap_before_flush");
 	if (full)
 		tlb_flush(z->tlb);
 	return addr;
 }
 
-static void zap_tables(struct zap *z, pud_t pud, uintptr_t addr, uintptr_t end)
-{
-	while (addr < end) {
-		pmd_t *pmd = pmd_offset(pud, addr);
-
-		if (pmd_table(pmd_read(pmd))) {
-			addr = zap_table(z, pmd, addr, pmd_addr_end(addr, end));
-			cond_resched();
-		} else {
-			addr = pmd_addr_end(addr, end);
-		}
-	}
-}
-
 static void zap_range(struct zap *z, uintptr_t start, uintptr_t end)
 {
-	struct mm *mm = z->vma->mm;
-	uintptr_t addr, next, pgd_end;
+	uintptr_t addr = start, stop;
+	pmd_t *pmd;
 
 	BUG_ON(z->vma->flags & VM_HUGETLB);	/* mm/hugetlb.c brings its own */
-	for (addr = start; addr < end; addr = pgd_end) {
-		pud_t *pud = pud_walk(mm, addr);
-
-		pgd_end = pgd_addr_end(addr, end);
-		if (!pud)
-			continue;
-		for (; addr < pgd_end; addr = next, pud++) {
-			pud_t e = pud_read(pud);
-
-			next = pud_addr_end(addr, pgd_end);
-			if (pud_table(e))
-				zap_tables(z, e, addr, next);
-		}
+	while (next_pte_table(z->vma->mm, &addr, end, &pmd, &stop)) {
+		addr = zap_table(z, pmd, addr, stop);
+		cond_resched();
 	}
 }
