@@ -1,6 +1,7 @@
 /*
  * From a dentry back to its path: names are written from the end of the buffer backwards, parent by parent, across mounts,
- * up to the root directory of the asking task. Takes no lock: RCU, and again from the start if a name moved meanwhile.
+ * up to the root directory of the asking task. The way up is walked under RCU, and again from the start if a name moved
+ * meanwhile.
  */
 #include "fs/internal.h"
 #include "kernel/printk.h"
@@ -59,6 +60,7 @@ static char *anon_text(struct inode *inode, const char *name, char *buf, size_t 
 
 char *d_path(const struct path *p, char *buf, size_t size)
 {
+	struct fs_context *fs = current_fs();
 	struct path root;
 	char *at;
 	bool ok;
@@ -68,7 +70,10 @@ char *d_path(const struct path *p, char *buf, size_t size)
 		return ERR_PTR(-ENAMETOOLONG);
 	if (p->mnt == anon_mount)
 		return anon_text(p->dentry->inode, p->dentry->name, buf, size);
-	current_root_get(&root);
+	/* Only compared with, so not counted: d_path never sleeps. */
+	spin_lock(&fs->lock);
+	root = fs->root;
+	spin_unlock(&fs->lock);
 	rcu_read_lock();
 	do {
 		seq = read_seqbegin(&namespace_seq);
@@ -82,7 +87,6 @@ char *d_path(const struct path *p, char *buf, size_t size)
 			ok = prepend(&at, buf, "/");
 	} while (read_seqretry(&namespace_seq, seq));
 	rcu_read_unlock();
-	path_put(&root);
 	return ok ? at : ERR_PTR(-ENAMETOOLONG);
 }
 

@@ -138,6 +138,7 @@ bool dentry_in_tree(const struct dentry *d)
 	return d->parent == d || !list_empty(&d->sibling);
 }
 
+/* The inode lock of @d held. */
 bool dentry_has_children(struct dentry *d)
 {
 	return READ_ONCE(d->nr_children) != 0;
@@ -214,8 +215,7 @@ struct dentry *dcache_lookup(struct dentry *dir, const char *name, size_t len)
 	u32 hash = name_hash(name, len);
 	struct dentry *d, *found = NULL;
 
-	if (!READ_ONCE(dir->nr_children))
-		return NULL;
+	/* Not even "no children" may be read without the lock: while two names change places there are none for a moment. */
 	spin_lock(&dir->lock);
 	if (dir->nr_buckets) {
 		for (d = *bucket_of(dir, hash); d && !found; d = d->hash_next)
@@ -404,16 +404,22 @@ struct dentry *dentry_add(struct dentry *parent, const char *name, struct inode 
 }
 
 /*
- * Takes a name of dentry_add() out of the tree again. Directories whose names are removed like this must not let users unlink
- * (no ->create and ->unlink), or the caller holds a reference of its own: then a name already gone is fine. May sleep.
+ * Takes a name of dentry_add() out of the tree again; open files of it live on. The caller holds a reference of its own, so it
+ * is fine if a user has unlinked or moved the name meanwhile. May sleep.
  */
 void dentry_remove(struct dentry *d)
 {
-	struct dentry *dir = d->parent;
+	struct dentry *dir;
 
-	dentry_get(dir);
-	down_write(&dir->inode->lock);
-	if (!list_empty(&d->sibling)) {
+	for (;;) {
+		dir = dentry_parent_get(d);
+		down_write(&dir->inode->lock);
+		if (d->parent == dir)
+			break;
+		up_write(&dir->inode->lock);	/* renamed away while we waited */
+		dentry_put(dir);
+	}
+	if (!d->unhashed) {
 		inode_set_nlink(d->inode, S_ISDIR(d->inode->mode) ? 0 : d->inode->nlink - 1);
 		inode_touch(dir->inode, true);
 		dcache_remove(d);

@@ -94,6 +94,8 @@ int dev_register(const char *name, u32 mode, dev_t rdev, const struct file_ops *
 
 /* -- null, zero, full -- */
 
+static const struct file_ops zero_fops;
+
 /* Where these are read or written makes no difference. */
 static loff_t null_llseek(struct file *f, loff_t off, int whence)
 {
@@ -143,6 +145,12 @@ static int zero_mmap(struct file *f, struct vma *vma)
 	vma->ops = NULL;
 	vma->mapping = NULL;
 	return 0;
+}
+
+/* For mmap: a shared mapping of /dev/zero is a shared anonymous one. */
+bool file_is_zero_device(const struct file *f)
+{
+	return f->ops == &zero_fops;
 }
 
 static ssize_t full_write(struct file *f, struct iov_iter *from, loff_t *pos)

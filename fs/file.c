@@ -20,7 +20,6 @@ struct mount *anon_mount;
 static struct path anon_path;		/* what eventfds and the like share, as on Linux: one inode without a type */
 const struct file_ops *fifo_ops;
 
-u32 files_open_count(void);
 u32 files_open_count(void)
 {
 	return __atomic_load_n(&nr_files, __ATOMIC_RELAXED);

@@ -164,7 +164,7 @@ SYSCALL_DEFINE(chroot, const char __user *name)
 	if (err)
 		return err;
 	err = may_enter(&path);
-	if (!err && !capable(CAP_SYS_ADMIN))	/* CAP_SYS_CHROOT has no holder of its own here */
+	if (!err && !capable(CAP_SYS_CHROOT))
 		err = -EPERM;
 	if (err)
 		path_put(&path);

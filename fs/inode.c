@@ -20,6 +20,9 @@ static struct kmem_cache *get_inode_cache(void)
 	return inode_cache;
 }
 
+/* Until its creator says otherwise, an inode can do nothing. */
+static const struct inode_ops no_ops = { 0 };
+
 static bool charge_inode(struct super_block *sb)
 {
 	s64 used = __atomic_add_fetch(&sb->used_inodes, 1, __ATOMIC_RELAXED);
@@ -51,6 +54,7 @@ struct inode *inode_alloc(struct super_block *sb, u32 mode)
 	inode->nlink = 1;
 	inode->ino = __atomic_add_fetch(&sb->next_ino, 1, __ATOMIC_RELAXED);
 	inode->sb = sb;
+	inode->ops = &no_ops;
 	inode->atime = inode->mtime = inode->ctime = ktime_get_real_ns();
 	inode->seals = F_SEAL_SEAL;
 	rwsem_init(&inode->lock, S_ISDIR(mode) ? LOCK_INODE_DIR : LOCK_INODE);
@@ -88,7 +92,7 @@ void inode_put(struct inode *i)
 	/* Pages first: their owner's accounting may still need ->private. */
 	if (S_ISREG(i->mode))
 		mapping_destroy(&i->mapping);
-	if (i->ops && i->ops->evict)
+	if (i->ops->evict)
 		i->ops->evict(i);
 	locks_free(i);
 	__atomic_fetch_sub(&i->sb->used_inodes, 1, __ATOMIC_RELAXED);
@@ -140,7 +144,7 @@ void inode_set_nlink(struct inode *i, u32 nlink)
 
 u64 inode_blocks(struct inode *i)
 {
-	if (i->ops && i->ops->blocks)
+	if (i->ops->blocks)
 		return i->ops->blocks(i);
 	return S_ISREG(i->mode) ? READ_ONCE(i->mapping.nr_pages) * (PAGE_SIZE / 512) : 0;
 }

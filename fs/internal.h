@@ -158,7 +158,7 @@ int may_create(struct dentry *dir);
 /* The inode lock of @dir held. Makes a name for a new inode of any type but link and directory symlink. Counted dentry or ERR_PTR. */
 struct dentry *vfs_create_locked(struct path *dir, const char *name, size_t len, u32 mode, dev_t rdev);
 struct inode *vfs_new_inode(struct inode *dir, u32 mode, dev_t rdev);	/* setgid and umask applied by the caller */
-u32 mode_for_dir(const struct inode *dir, u32 mode);			/* umask */
+u32 apply_umask(u32 mode);
 
 /* -- fs/fs_context.c -- */
 struct fs_context *current_fs(void);			/* never NULL */

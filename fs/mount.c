@@ -249,6 +249,8 @@ static int attach_at(struct mount *m, struct path *where)
 
 	if (S_ISDIR(dir->mode) != S_ISDIR(m->root->inode->mode))
 		return -ENOTDIR;
+	if (!dentry_in_tree(where->dentry) && !READ_ONCE(where->dentry->unhashed))
+		return -EINVAL;		/* a name that procfs makes up for each lookup: the mount would never be seen again */
 	/* The same file system on the same spot twice would only hide itself. */
 	if (where->dentry == where->mnt->root && m->sb == where->mnt->sb && m->root == where->mnt->root && where->mnt->parent)
 		return -EBUSY;
@@ -439,27 +441,49 @@ put_from:
 	return err;
 }
 
-/* Changes flags of the mount, and of the file system unless MS_BIND limits it to this mount. */
+/* Is @sb open for writing anywhere, through any of its mounts? */
+static bool sb_has_writers(struct super_block *sb)
+{
+	struct mount *m;
+	bool found = false;
+
+	spin_lock(&namespace_lock);
+	list_for_each_entry(m, &all_mounts, list)
+		if (m->sb == sb && __atomic_load_n(&m->writers, __ATOMIC_SEQ_CST) > 0)
+			found = true;
+	spin_unlock(&namespace_lock);
+	return found;
+}
+
+/*
+ * Changes flags of the mount, and of the file system unless MS_BIND limits it to this mount. Read-only first says so, then looks
+ * whether somebody writes, see mount_want_write().
+ */
 static int mount_remount(struct path *where, u32 flags, const char *options)
 {
 	struct mount *m = where->mnt;
-	u32 old = m->flags, set = mount_flags_of(flags);
+	struct super_block *sb = m->sb;
+	u32 old = m->flags, old_sb = sb->flags, set = mount_flags_of(flags);
+	bool whole = !(flags & MS_BIND), busy = false;
 
 	if (where->dentry != m->root)
 		return -EINVAL;
-	if (!(flags & MS_BIND) && options && *options) {
-		int err = m->sb->remount ? m->sb->remount(m->sb, options) : -EINVAL;
+	if (whole && options && *options) {
+		int err = sb->remount ? sb->remount(sb, options) : -EINVAL;
 
 		if (err)
 			return err;
 	}
 	__atomic_store_n(&m->flags, set, __ATOMIC_SEQ_CST);
-	if ((set & MS_RDONLY) && !(old & MS_RDONLY) && __atomic_load_n(&m->writers, __ATOMIC_SEQ_CST) > 0) {
+	if (whole)
+		__atomic_store_n(&sb->flags, (old_sb & ~MS_RDONLY) | (flags & MS_RDONLY), __ATOMIC_SEQ_CST);
+	if ((set & MS_RDONLY) && !((old | old_sb) & MS_RDONLY))
+		busy = whole ? sb_has_writers(sb) : __atomic_load_n(&m->writers, __ATOMIC_SEQ_CST) > 0;
+	if (busy) {
 		WRITE_ONCE(m->flags, old);
+		WRITE_ONCE(sb->flags, old_sb);
 		return -EBUSY;
 	}
-	if (!(flags & MS_BIND))
-		WRITE_ONCE(m->sb->flags, (m->sb->flags & ~MS_RDONLY) | (flags & MS_RDONLY));
 	return 0;
 }
 

@@ -27,8 +27,9 @@ static const struct file_ops *ops_for(struct inode *inode, void **priv)
 {
 	switch (inode->mode & S_IFMT) {
 	case S_IFREG:
-	case S_IFDIR:
 		return inode->fops;
+	case S_IFDIR:
+		return inode->fops ? inode->fops : &dir_file_ops;
 	case S_IFCHR:
 	case S_IFBLK:
 		return inode->fops ? inode->fops : device_find(inode->mode, inode->rdev, priv);
@@ -178,7 +179,7 @@ static int lookup_or_create(struct walk *w, u32 mode, struct path *out, bool *cr
 		if (!err && !dir->ops->create)
 			err = -EACCES;
 		if (!err) {
-			struct dentry *d = vfs_create_locked(&w->path, w->last, w->last_len, S_IFREG | mode_for_dir(dir, mode), 0);
+			struct dentry *d = vfs_create_locked(&w->path, w->last, w->last_len, S_IFREG | apply_umask(mode), 0);
 
 			err = IS_ERR(d) ? (int)PTR_ERR(d) : 0;
 			if (!err) {
@@ -249,7 +250,7 @@ static struct file *open_tmpfile(struct walk *w, const char *name, int flags, u3
 	if (err)
 		return ERR_PTR(err);
 	err = inode_permission(dir, MAY_WRITE | MAY_EXEC);
-	inode = err ? ERR_PTR(err) : vfs_new_inode(dir, S_IFREG | mode_for_dir(dir, mode), 0);
+	inode = err ? ERR_PTR(err) : vfs_new_inode(dir, S_IFREG | apply_umask(mode), 0);
 	if (IS_ERR(inode)) {
 		mount_drop_write(w->path.mnt);
 		return ERR_PTR(PTR_ERR(inode) == -EPERM ? -EOPNOTSUPP : PTR_ERR(inode));
@@ -274,7 +275,7 @@ static struct file *open_tmpfile(struct walk *w, const char *name, int flags, u3
 
 	if (path.dentry) {
 		path.dentry->unhashed = true;
-		f = open_path(&path, flags & ~(O_TMPFILE & ~O_DIRECTORY) & ~O_DIRECTORY);
+		f = open_path(&path, flags & ~O_TMPFILE);
 		dentry_put(path.dentry);
 	} else {
 		inode_put(inode);

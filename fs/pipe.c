@@ -119,9 +119,9 @@ static ssize_t pipe_read(struct file *f, struct iov_iter *to, loff_t *pos)
 		mutex_unlock(&p->lock);
 
 		if (room)
-			wake_up_poll(&p->wr_wait, POLLOUT | POLLWRNORM);
+			wake_up_sync_poll(&p->wr_wait, POLLOUT | POLLWRNORM);
 		if (more && wait_queue_active(&p->rd_wait))
-			wake_up_poll(&p->rd_wait, POLLIN | POLLRDNORM);	/* an exclusive wake-up may have ended with us */
+			wake_up_sync_poll(&p->rd_wait, POLLIN | POLLRDNORM);	/* an exclusive wake-up may have ended with us */
 		if (ret || no_writers)
 			return ret;
 		if (READ_ONCE(f->flags) & O_NONBLOCK)
@@ -209,11 +209,11 @@ static ssize_t pipe_write(struct file *f, struct iov_iter *from, loff_t *pos)
 		if (n > 0) {
 			done += (size_t)n;
 			if (was_empty)
-				wake_up_poll(&p->rd_wait, POLLIN | POLLRDNORM);
+				wake_up_sync_poll(&p->rd_wait, POLLIN | POLLRDNORM);
 		}
 		if (!from->count || n < 0 || (n > 0 && (size_t)n < wanted && room)) {	/* done, failed, or a fault on the way */
 			if (room && wait_queue_active(&p->wr_wait))
-				wake_up_poll(&p->wr_wait, POLLOUT | POLLWRNORM);
+				wake_up_sync_poll(&p->wr_wait, POLLOUT | POLLWRNORM);
 			return done ? (ssize_t)done : n;
 		}
 		if (READ_ONCE(f->flags) & O_NONBLOCK)
@@ -388,6 +388,7 @@ static int fifo_open(struct inode *inode, struct file *f)
 	struct pipe *p = fifo_get(inode);
 	bool rd = f->mode & FMODE_READ, wr = f->mode & FMODE_WRITE;
 	bool nonblock = f->flags & O_NONBLOCK;
+	bool named = !file_is_anonymous(f);	/* a pipe opened again through /proc/PID/fd waits for nobody */
 	int ret = 0;
 
 	if (!p)
@@ -395,7 +396,7 @@ static int fifo_open(struct inode *inode, struct file *f)
 	f->private = p;
 	f->mode |= FMODE_STREAM;
 	mutex_lock(&p->lock);
-	if (wr && !rd && nonblock && !p->readers) {
+	if (named && wr && !rd && nonblock && !p->readers) {
 		mutex_unlock(&p->lock);
 		pipe_put(p, inode);
 		f->private = NULL;
@@ -410,8 +411,8 @@ static int fifo_open(struct inode *inode, struct file *f)
 		p->w_counter++;
 	}
 	u32 seen_w = p->w_counter, seen_r = p->r_counter;
-	bool wait_w = rd && !wr && !nonblock && !p->writers;
-	bool wait_r = wr && !rd && !p->readers;
+	bool wait_w = named && rd && !wr && !nonblock && !p->writers;
+	bool wait_r = named && wr && !rd && !p->readers;
 	mutex_unlock(&p->lock);
 	wake_up_all(&p->rd_wait);
 	wake_up_all(&p->wr_wait);

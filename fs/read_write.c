@@ -28,6 +28,12 @@
 
 /* -- one file -- */
 
+/* An offset from which @n bytes can be counted. Streams have none. */
+static bool pos_valid(const struct file *f, loff_t pos, size_t n)
+{
+	return (f->mode & FMODE_STREAM) || (pos >= 0 && pos <= INT64_MAX - (loff_t)n);
+}
+
 /* Bytes or -errno. The caller owns *pos. May sleep. */
 ssize_t vfs_read(struct file *f, struct iov_iter *to, loff_t *pos)
 {
@@ -35,7 +41,7 @@ ssize_t vfs_read(struct file *f, struct iov_iter *to, loff_t *pos)
 		return -EBADF;
 	if (unlikely(!f->ops->read))
 		return -EINVAL;
-	if (unlikely(*pos < 0 && !(f->mode & FMODE_STREAM)))
+	if (unlikely(!pos_valid(f, *pos, to->count)))
 		return -EINVAL;
 	return f->ops->read(f, to, pos);
 }
@@ -46,7 +52,7 @@ ssize_t vfs_write(struct file *f, struct iov_iter *from, loff_t *pos)
 		return -EBADF;
 	if (unlikely(!f->ops->write))
 		return -EINVAL;
-	if (unlikely(*pos < 0 && !(f->mode & FMODE_STREAM)))
+	if (unlikely(!pos_valid(f, *pos, from->count)))
 		return -EINVAL;
 	return f->ops->write(f, from, pos);
 }
@@ -163,7 +169,8 @@ static ssize_t transfer_vector(struct fd_ref r, const struct iovec __user *uvec,
 	if (n < 0)
 		return n;
 	iov_iter_init(&it, iov, nr, min((size_t)n, MAX_RW_COUNT));
-	n = at ? transfer(r.file, &it, at) : transfer_at_pos(r, &it, transfer);
+	if (n)				/* nothing to do is no reason to wait, for a pipe */
+		n = at ? transfer(r.file, &it, at) : transfer_at_pos(r, &it, transfer);
 	if (iov != fast)
 		kfree(iov);
 	return n;

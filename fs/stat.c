@@ -246,6 +246,8 @@ static char *link_text(struct inode *inode)
 {
 	if (inode->ops->readlink)
 		return inode->ops->readlink(inode);
+	if (!inode->ops->follow)
+		return ERR_PTR(-EINVAL);
 
 	struct path to;
 	int err = inode->ops->follow(inode, &to);

@@ -321,6 +321,7 @@ int inode_permission(struct inode *i, int mask);	/* MAY_*; of current's creds */
 int vfs_truncate(struct inode *inode, u64 size);	/* takes inode lock */
 /* A file that never had a name: pipe, eventfd, socket, epoll... (memfds do have one). */
 bool file_is_anonymous(const struct file *f);
+bool file_is_zero_device(const struct file *f);		/* /dev/zero: mmap(MAP_SHARED) of it is shared anonymous memory */
 bool path_is_noexec(const struct path *p);		/* MS_NOEXEC of the mount: no exec, no PROT_EXEC mapping */
 bool path_is_nosuid(const struct path *p);
 struct super_block *path_sb(const struct path *p);
@@ -353,6 +354,7 @@ struct file *shmem_file_create(const char *name, u64 size);
 void register_fifo_ops(const struct file_ops *ops);
 static inline void file_get(struct file *f) { refcount_inc(&f->refs); }
 void file_put(struct file *f);
+u32 files_open_count(void);							/* of the whole system, for /proc/sys/fs/file-nr */
 ssize_t kernel_read(struct file *f, void *buf, size_t n, loff_t pos);
 ssize_t kernel_write(struct file *f, const void *buf, size_t n, loff_t pos);
 loff_t generic_llseek(struct file *f, loff_t off, int whence);
