@@ -48,7 +48,8 @@ static inline void local_irq_enable(void) { test_irqs_off = false; }
 static inline bool irqs_disabled(void) { return test_irqs_off; }
 static inline unsigned long local_irq_save(void) { unsigned long f = test_irqs_off; test_irqs_off = true; return f; }
 static inline void local_irq_restore(unsigned long flags) { test_irqs_off = flags; }
-static inline void cpu_relax(void) { }
+static void (*test_relax)(void);	/* what the others do while we spin */
+static inline void cpu_relax(void) { if (test_relax) test_relax(); }
 
 /* -- mm/layout.h -- */
 #define MM_LAYOUT_H

@@ -13,7 +13,6 @@
 
 #include "mm/frame.c"
 
-DEFINE_PER_CPU(struct vm_counters, vm_counters);
 struct boot_info boot_info;
 u64 boot_usable_bytes(phys_addr_t *highest) { *highest = TEST_PHYS; return 0; }
 

@@ -176,6 +176,10 @@ static void compare(void)
 		FAIL("find differs at page %u", page);
 	if (vma_tree_prev(&tree, addr_of(page)) != model_prev(page))
 		FAIL("prev differs at page %u", page);
+	struct vma *before, *after = vma_tree_neighbours(&tree, addr_of(page), &before);
+	struct vma *here = owner[page];
+	if (after != model_find(page) || before != (here ? model_prev(here->start >> PAGE_SHIFT) : model_prev(page)))
+		FAIL("neighbours differ at page %u", page);
 	uintptr_t want = low <= high ? model_gap(len, low, high, align, offset, down) : (uintptr_t)-ENOMEM;
 	uintptr_t got = vma_tree_find_gap(&tree, len, low, high, align, offset, down);
 	if (want != got)
