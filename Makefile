@@ -73,7 +73,7 @@ CFLAGS_release := -O2
 CFLAGS_debug   := -O1 -DDEBUG=1
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
-.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit iso usb loc format stack oracle FORCE
+.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench iso usb loc format stack oracle FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
 
@@ -179,6 +179,9 @@ test: deps
 check-slow: deps
 	@tests/run.sh --slow
 
+bench: deps
+	@python3 -B user/bench/bench.py
+
 unit: deps
 	@tests/run.sh unit
 
@@ -214,6 +217,7 @@ help:
 	@echo '                    GFX=1 for a window, BUILD=debug for the checked kernel, QEMU=path'
 	@echo 'make test         every quick test; ends with "N passed, N failed, N skipped"'
 	@echo 'make check-slow   the quick tests and the long ones'
+	@echo 'make bench        what operations cost, in instructions, beside Linux: build/bench.csv'
 	@echo 'make unit         only the tests that run on the host (ASan, UBSan)'
 	@echo 'make iso          build/faultline.iso: for CD, USB stick, BIOS and UEFI'
 	@echo 'make usb DEV=/dev/sdX   write it to a stick, after asking'

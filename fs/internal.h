@@ -192,6 +192,13 @@ long memfd_get_seals(struct file *f);				/* F_GET_SEALS: F_SEAL_* or -errno */
 /* -- fs/file.c, fs/pseudo.c -- */
 void file_init(void);
 void pseudo_init(void);
+/*
+ * For files whose text one function makes: file->private is theirs. A read at offset 0 makes the text, later reads go on in
+ * it. @show as in struct text_file_ops; NULL: -EINVAL. May sleep.
+ */
+typedef ssize_t (*text_show_t)(void *arg, char *buf, size_t size);
+ssize_t text_file_read(struct file *f, text_show_t show, void *arg, struct iov_iter *to, loff_t *pos);
+void text_file_release(struct file *f);
 extern const struct file_ops *fifo_ops;
 extern struct mount *anon_mount;
 

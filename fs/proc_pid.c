@@ -119,8 +119,6 @@ struct inode *proc_pid_inode(struct process *p, struct task *thread)
 
 /* -- text files -- */
 
-struct text_file { struct proc_text text; struct proc_node *node; };
-
 static ssize_t show_node(void *arg, char *buf, size_t size)
 {
 	struct proc_node *n = arg;
@@ -131,53 +129,34 @@ static ssize_t show_node(void *arg, char *buf, size_t size)
 static int text_open(struct inode *inode, struct file *f)
 {
 	struct proc_node *n = node_of(inode);
-	struct text_file *tf;
 
-	if (n->entry->private && !may_ptrace(n->process))
-		return -EACCES;
-	tf = kzalloc(sizeof(*tf), GFP_KERNEL);
-	if (!tf)
-		return -ENOMEM;
-	tf->node = n;
-	f->private = tf;
-	return 0;
+	(void)f;
+	return n->entry->private && !may_ptrace(n->process) ? -EACCES : 0;
 }
 
 static ssize_t text_read(struct file *f, struct iov_iter *to, loff_t *pos)
 {
-	struct text_file *tf = f->private;
+	struct proc_node *n = node_of(f->inode);
 
-	if (!tf->node->entry->show)
-		return -EINVAL;
-	return proc_text_read(&tf->text, show_node, tf->node, to, pos);
+	return text_file_read(f, n->entry->show ? show_node : NULL, n, to, pos);
 }
 
 static ssize_t text_write(struct file *f, struct iov_iter *from, loff_t *pos)
 {
-	struct text_file *tf = f->private;
+	struct proc_node *n = node_of(f->inode);
 	char buf[128];
-	size_t n = min(from->count, sizeof(buf) - 1);
+	size_t len = min(from->count, sizeof(buf) - 1);
 
-	if (!tf->node->entry->store)
+	if (!n->entry->store)
 		return -EINVAL;
-	size_t copied = copy_from_iter(buf, n, from);
-
-	if (copied < n)
+	if (copy_from_iter(buf, len, from) < len)
 		return -EFAULT;
-	buf[n] = '\0';
-	ssize_t ret = tf->node->entry->store(tf->node, buf, n);
+	buf[len] = '\0';
+	ssize_t ret = n->entry->store(n, buf, len);
 
 	if (ret > 0)
 		*pos += ret;
 	return ret;
-}
-
-static void text_release(struct file *f)
-{
-	struct text_file *tf = f->private;
-
-	proc_text_free(&tf->text);
-	kfree(tf);
 }
 
 static const struct file_ops text_fops = {
@@ -185,7 +164,7 @@ static const struct file_ops text_fops = {
 	.read = text_read,
 	.write = text_write,
 	.llseek = generic_llseek,
-	.release = text_release,
+	.release = text_file_release,
 };
 
 /* -- contents -- */
@@ -724,7 +703,13 @@ static char *link_readlink(struct inode *inode)
 }
 
 static const struct inode_ops link_inode_ops = { .follow = link_follow, .readlink = link_readlink, .evict = node_evict };
-static const struct inode_ops text_inode_ops = { .evict = node_evict };
+static int no_cut(struct inode *inode, u64 size)	/* "echo name > comm" opens with O_TRUNC */
+{
+	(void)inode, (void)size;
+	return 0;
+}
+
+static const struct inode_ops text_inode_ops = { .truncate = no_cut, .evict = node_evict };
 
 /* -- fd/ and fdinfo/ -- */
 

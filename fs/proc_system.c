@@ -13,6 +13,7 @@
 #include "kernel/string.h"
 #include "kernel/trace.h"
 #include "kernel/x86/features.h"
+#include "kernel/x86/irq.h"
 #include "mm/mmap.h"
 #include "mm/slab.h"
 #include "mm/vmstat.h"
@@ -95,15 +96,50 @@ static struct cpu_times total_times(void)
 	return t;
 }
 
+static u64 irq_count(unsigned int vector)
+{
+	u64 n = 0;
+	unsigned int cpu;
+
+	for_each_cpu(cpu, cpu_online_mask)
+		n += (*per_cpu_ptr(&irq_counts, cpu))[vector];
+	return n;
+}
+
+/* One line per vector in use: its number, the count on each CPU, and who handles it. */
+static ssize_t show_interrupts(void *arg, char *buf, size_t size)
+{
+	unsigned int cpu;
+	int len = scnprintf(buf, size, "    ");
+
+	(void)arg;
+	for_each_cpu(cpu, cpu_online_mask)
+		len += scnprintf(buf + len, size - (size_t)len, "  %6s%-3u", "CPU", cpu);
+	len += scnprintf(buf + len, size - (size_t)len, "\n");
+	for (unsigned int v = VECTOR_ISA_BASE; v < 256; v++) {
+		const char *name = irq_name(v);
+
+		if (!name)
+			continue;
+		len += scnprintf(buf + len, size - (size_t)len, "%3u:", v);
+		for_each_cpu(cpu, cpu_online_mask)
+			len += scnprintf(buf + len, size - (size_t)len, " %10lu", (*per_cpu_ptr(&irq_counts, cpu))[v]);
+		len += scnprintf(buf + len, size - (size_t)len, "  %s\n", name);
+	}
+	return len;
+}
+
 static ssize_t show_stat(void *arg, char *buf, size_t size)
 {
 	struct cpu_times t = total_times();
-	unsigned int n = (unsigned int)__builtin_popcountll(cpu_online_mask);
 	unsigned int cpu;
 	size_t len;
 	u64 now = ktime_get_ns();
+	u64 interrupts = 0;
 
 	(void)arg;
+	for (unsigned int v = VECTOR_ISA_BASE; v < 256; v++)
+		interrupts += irq_count(v);
 	len = (size_t)scnprintf(buf, size, "cpu  %lu 0 %lu %lu 0 0 0 0 0 0\n", (t.user / NSEC_PER_TICK),
 				(t.system / NSEC_PER_TICK), (t.idle / NSEC_PER_TICK));
 	for_each_cpu(cpu, cpu_online_mask) {
@@ -115,10 +151,9 @@ static ssize_t show_stat(void *arg, char *buf, size_t size)
 					 (busy / NSEC_PER_TICK), (idle / NSEC_PER_TICK));
 	}
 	len += (size_t)scnprintf(buf + len, size - len,
-		"intr 0\nctxt %lu\nbtime %lu\nprocesses %d\nprocs_running %lu\nprocs_blocked 0\n",
+		"intr %lu\nctxt %lu\nbtime %lu\nprocesses %d\nprocs_running %lu\nprocs_blocked 0\n",
 		sched_nr_switches(), ((ktime_get_real_ns() - now) / NSEC_PER_SEC),
 		last_pid(), max(sched_nr_running(), 1ul));
-	(void)n;
 	return (ssize_t)len;
 }
 
@@ -290,6 +325,7 @@ static const struct system_file files[] = {
 	{ "meminfo",		0444, { show_meminfo, NULL } },
 	{ "vmstat",		0444, { show_vmstat, NULL } },
 	{ "stat",		0444, { show_stat, NULL } },
+	{ "interrupts",		0444, { show_interrupts, NULL } },
 	{ "uptime",		0444, { show_uptime, NULL } },
 	{ "loadavg",		0444, { show_loadavg, NULL } },
 	{ "version",		0444, { show_version, NULL } },

@@ -15,15 +15,4 @@ void sysfs_init(void);
 /* The /proc/PID directory inode (@thread: /proc/PID/task/TID). Takes over both references. ERR_PTR(-ENOMEM). */
 struct inode *proc_pid_inode(struct process *p, struct task *thread);
 
-/* A file whose text one function makes on the read that starts at offset 0; later reads continue in that text. */
-struct proc_text {
-	char	*buf;
-	size_t	 len;
-};
-typedef ssize_t (*proc_show_t)(void *arg, char *buf, size_t size);
-ssize_t proc_text_read(struct proc_text *text, proc_show_t show, void *arg, struct iov_iter *to, loff_t *pos);
-void proc_text_free(struct proc_text *text);
-/* Calls show with growing buffers until the text fits. kvmalloc'd text and its length, or -errno. */
-ssize_t proc_text_make(proc_show_t show, void *arg, char **out);
-
 #endif

@@ -11,7 +11,7 @@
 #include "mm/slab.h"
 #include "mm/uaccess.h"
 
-#define TEXT_MAX	(16ul << 20)
+#define TEXT_MAX	(64ul << 20)	/* smaps of 60,000 mappings is about 50 MiB */
 #define STORE_MAX	(64ul << 10)
 #define PROC_MAGIC	0x9fa0u
 #define SYSFS_MAGIC	0x62656572u
@@ -36,7 +36,7 @@ static void text_put(struct text *t)
 }
 
 /* The whole text of one moment, refs 1; ERR_PTR. May sleep. */
-static struct text *text_make(const struct text_file *tf)
+static struct text *text_make(text_show_t show, void *arg)
 {
 	for (size_t size = PAGE_SIZE;; size *= 2) {
 		struct text *t = kvmalloc(size, GFP_KERNEL);
@@ -44,7 +44,7 @@ static struct text *text_make(const struct text_file *tf)
 		if (!t)
 			return ERR_PTR(-ENOMEM);
 		size_t room = size - sizeof(*t);
-		ssize_t n = tf->ops->show(tf->arg, t->data, room);
+		ssize_t n = show(arg, t->data, room);
 
 		if (n >= 0 && ((size_t)n < room || size >= TEXT_MAX)) {
 			refcount_set(&t->refs, 1);
@@ -57,7 +57,7 @@ static struct text *text_make(const struct text_file *tf)
 	}
 }
 
-static struct text *text_get(struct file *f, bool fresh)
+static struct text *text_get(struct file *f, text_show_t show, void *arg, bool fresh)
 {
 	struct inode *inode = f->inode;
 
@@ -71,7 +71,7 @@ static struct text *text_get(struct file *f, bool fresh)
 		if (t)
 			return t;
 	}
-	struct text *t = text_make(inode->private);
+	struct text *t = text_make(show, arg);
 
 	if (IS_ERR(t))
 		return t;
@@ -85,15 +85,13 @@ static struct text *text_get(struct file *f, bool fresh)
 	return t;
 }
 
-static ssize_t text_read(struct file *f, struct iov_iter *to, loff_t *pos)
+ssize_t text_file_read(struct file *f, text_show_t show, void *arg, struct iov_iter *to, loff_t *pos)
 {
-	const struct text_file *tf = f->inode->private;
-
-	if (!tf->ops->show)
+	if (!show)
 		return -EINVAL;
 	if (!to->count)
 		return 0;
-	struct text *t = text_get(f, *pos == 0);
+	struct text *t = text_get(f, show, arg, *pos == 0);
 
 	if (IS_ERR(t))
 		return PTR_ERR(t);
@@ -107,6 +105,13 @@ static ssize_t text_read(struct file *f, struct iov_iter *to, loff_t *pos)
 	}
 	text_put(t);
 	return ret;
+}
+
+static ssize_t text_read(struct file *f, struct iov_iter *to, loff_t *pos)
+{
+	const struct text_file *tf = f->inode->private;
+
+	return text_file_read(f, tf->ops->show, tf->arg, to, pos);
 }
 
 static ssize_t text_write(struct file *f, struct iov_iter *from, loff_t *pos)
@@ -134,7 +139,7 @@ static ssize_t text_write(struct file *f, struct iov_iter *from, loff_t *pos)
 	return ret;
 }
 
-static void text_release(struct file *f)
+void text_file_release(struct file *f)
 {
 	text_put(f->private);
 }
@@ -150,7 +155,7 @@ static void text_evict(struct inode *inode)
 	kfree(inode->private);
 }
 
-static const struct file_ops text_fops = { .read = text_read, .write = text_write, .llseek = generic_llseek, .release = text_release };
+static const struct file_ops text_fops = { .read = text_read, .write = text_write, .llseek = generic_llseek, .release = text_file_release };
 static const struct inode_ops text_inode_ops = { .truncate = no_cut, .evict = text_evict };
 
 /* -- links and directories -- */
