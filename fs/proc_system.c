@@ -152,7 +152,7 @@ static ssize_t show_stat(void *arg, char *buf, size_t size)
 	}
 	len += (size_t)scnprintf(buf + len, size - len,
 		"intr %lu\nctxt %lu\nbtime %lu\nprocesses %d\nprocs_running %lu\nprocs_blocked 0\n",
-		sched_nr_switches(), ((ktime_get_real_ns() - now) / NSEC_PER_SEC),
+		interrupts, sched_nr_switches(), ((ktime_get_real_ns() - now) / NSEC_PER_SEC),
 		last_pid(), max(sched_nr_running(), 1ul));
 	return (ssize_t)len;
 }
