@@ -218,6 +218,11 @@ int race_command(const char *command)
 		WRITE_ONCE(seed, n);
 		return 0;
 	}
+	if (!strcmp(word, "pass")) {
+		next_word(s, word, NAME_LEN);
+		race_window(word);
+		return 0;
+	}
 	if (strcmp(word, "hold"))
 		return -EINVAL;
 

@@ -8,6 +8,7 @@
  *		command (or two seconds have passed: then the rule counts as expired, and race_format() says so).
  *	echo 'hold A:TID until B:TID2'	the same for certain threads only
  *	echo 'clear'			forget all rules; held tasks go on
+ *	echo 'pass A'			the writer itself comes to window A: lets a program release what it has held
  *	echo 'seed N'			change the seed; 0 = no random delays
  *
  * In release builds all of this compiles to nothing. Names must be string literals, one word.

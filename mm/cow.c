@@ -162,6 +162,7 @@ static vm_fault_t wp_copy_page(struct vm_fault *vmf, struct page *old)
 		page_remove_rmap(old, vma);
 	}
 	pte_unlock(vmf->ptl);
+	race_window("cow_put_old");
 	if (old)
 		put_page(old);		/* the entry's */
 put_old:

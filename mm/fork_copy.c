@@ -59,6 +59,7 @@ static int copy_range(struct copy *c)
 
 		if (err)
 			return err;
+		race_window("fork_table_copied");
 		if (fatal_signal_pending())
 			return -EINTR;
 		cond_resched();

@@ -141,6 +141,7 @@ long get_user_pages(struct mm *mm, uintptr_t start, unsigned long nr, unsigned i
 		err = gup_fault(vma, addr, foll, extra, &tried, &locked);
 		if (err)
 			break;
+		race_window("gup_again");
 		cond_resched();
 	}
 	if (locked)

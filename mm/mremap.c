@@ -284,6 +284,7 @@ static long move_vma(struct remap *r, struct vma *vma)
 		err = PTR_ERR(new);
 		goto remerge;
 	}
+	race_window("mremap_target_built");
 	moved = move_page_tables(vma, r->addr, new, r->new_addr, r->old_len);
 	if (moved < r->old_len) {
 		/* No memory for a table. Back the way they came, where every table still exists. */

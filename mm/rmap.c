@@ -69,6 +69,7 @@ static struct anon_vma *reusable_anon_vma(const struct vma *vma, struct vma *nea
 	bool above = vma->end == near->start && vma->pgoff + vma_pages(vma) == near->pgoff;
 	if (!below && !above)
 		return NULL;
+	race_window("anon_vma_borrow");
 	refcount_inc(&av->refs);	/* the neighbour's own reference cannot go away under mmap_lock */
 	return av;
 }
