@@ -44,6 +44,7 @@
 	X(LOCK_PAGE_TABLE,	SPIN,  ON,  "mm: mm->page_table_lock, upper levels")			\
 	X(LOCK_PTE,		SPIN,  ON,  "mm: one page-table page; pair: by address")		\
 	X(LOCK_PAGE_CACHE,	SPIN,  ON,  "mm/filemap.c: index of one mapping")			\
+	X(LOCK_BACKING_STORE,	SPIN,  ON,  "fs/delayfs.c: the queue of one device, the stored pages of one file")	\
 	X(LOCK_MAPPING_DIRTY,	SPIN,  OFF, "mm/writeback.c: dirty list")				\
 	X(LOCK_HUGETLB_POOL,	SPIN,  ON,  "mm/hugetlb.c: pool and reservations")			\
 	X(LOCK_UFFD_EVENTS,	SPIN,  OFF, "mm/uffd.c: queues of one descriptor")			\

@@ -34,6 +34,7 @@ void downgrade_write(struct rwsem *sem);
 
 static inline bool rwsem_is_write_held(const struct rwsem *sem) { return READ_ONCE(sem->owner) == current && (READ_ONCE(sem->count) & 1); }
 static inline bool rwsem_is_locked(const struct rwsem *sem) { return (READ_ONCE(sem->count) & ~2ul) != 0; }
+static inline bool rwsem_blocks_readers(const struct rwsem *sem) { return READ_ONCE(sem->count) & 3; }	/* a writer has it, or somebody is queued */
 static inline bool rwsem_is_contended(const struct rwsem *sem) { return READ_ONCE(sem->count) & 2; }
 
 #endif

@@ -75,6 +75,8 @@ struct run_queue {
 	struct mm	*drop_mm;		/* borrowed page tables that nobody on this CPU uses any more */
 	struct task	*migrate;		/* runnable, but no longer allowed here */
 
+	bool		 polling;		/* idle, and looks at need_resched all the time: no interrupt needed */
+	u64		 next_poll;		/* own CPU: see idle_poll() */
 	s64		 nr_uninterruptible;	/* only the sum over all CPUs means anything */
 	u64		 nr_switches;
 	u64		 user_ns, nice_ns, system_ns, idle_ns;
@@ -117,7 +119,8 @@ static void resched_cpu(unsigned int cpu)
 {
 	if (cpu == smp_processor_id())
 		cpu_local_write(need_resched, 1);
-	else if (!__atomic_exchange_n(&cpu_local_of(cpu)->need_resched, 1, __ATOMIC_SEQ_CST))
+	else if (!__atomic_exchange_n(&cpu_local_of(cpu)->need_resched, 1, __ATOMIC_SEQ_CST) &&
+		 !__atomic_load_n(&run_queues[cpu].polling, __ATOMIC_SEQ_CST))
 		smp_send_reschedule(cpu);
 }
 
@@ -830,27 +833,63 @@ void sched_ipi(void)
 
 /* -- idle ------------------------------------------------------------------------------------------------------------ */
 
+/*
+ * Two tasks on two CPUs that wait for each other are never idle for long. Halting and being interrupted costs more than such
+ * a wait, under a hypervisor or emulator far more, so an idle CPU first looks for work a little while. A vain look is not
+ * repeated at once: looking takes a CPU that stays idle at most 1 part in 20 of its time.
+ */
+#define POLL_NS		(50 * NSEC_PER_USEC)
+#define POLL_PAUSE_NS	(20 * POLL_NS)
+
+static void idle_poll(struct run_queue *rq)
+{
+	u64 now = ktime_get_ns(), end = now + POLL_NS;
+
+	if (nr_cpus_found == 1 || now < rq->next_poll)
+		return;
+	__atomic_store_n(&rq->polling, true, __ATOMIC_SEQ_CST);
+	rcu_idle_enter();
+	local_irq_enable();
+	while (!cpu_local_read(need_resched) && ktime_get_ns() < end)
+		cpu_relax();
+	local_irq_disable();
+	rcu_idle_exit();
+	/* Off before the last look: who sets need_resched after that sees it off and sends the interrupt. */
+	__atomic_store_n(&rq->polling, false, __ATOMIC_SEQ_CST);
+	if (!cpu_local_read(need_resched))
+		rq->next_poll = end + POLL_PAUSE_NS;
+}
+
+/* Interrupts off. */
+static void idle_halt(void)
+{
+	u64 next = timers_next();
+
+	if (next != UINT64_MAX)
+		clock_event_need(next);
+	rcu_idle_enter();
+	sti_hlt();			/* interrupts run between these two: rcu_irq_enter() */
+	local_irq_disable();
+	rcu_idle_exit();
+}
+
 /* Preemption stays off here; the only way out is __schedule(). */
 void cpu_idle_loop(void)
 {
 	unsigned int cpu = smp_processor_id();
+	struct run_queue *rq = &run_queues[cpu];
 
 	preempt_disable();
-	assert(current == run_queues[cpu].idle && preempt_count() == 1);
+	assert(current == rq->idle && preempt_count() == 1);
 	for (;;) {
 		local_irq_disable();
 		/* Also the first thing: whoever has more than one runnable task is helped before we halt. */
 		__schedule(false);
 		__atomic_fetch_or(&idle_mask, BIT(cpu), __ATOMIC_SEQ_CST);
-		if (!cpu_local_read(need_resched)) {
-			u64 next = timers_next();
-			if (next != UINT64_MAX)
-				clock_event_need(next);
-			rcu_idle_enter();
-			sti_hlt();		/* interrupts run between these two: rcu_irq_enter() */
-			local_irq_disable();
-			rcu_idle_exit();
-		}
+		if (!cpu_local_read(need_resched))
+			idle_poll(rq);
+		if (!cpu_local_read(need_resched))
+			idle_halt();
 		if (READ_ONCE(idle_mask) >> cpu & 1)
 			__atomic_fetch_and(&idle_mask, ~BIT(cpu), __ATOMIC_RELAXED);
 		local_irq_enable();

@@ -695,6 +695,7 @@ static void handle_signal(struct ksignal *ks, struct trap_frame *frame)
 		return;
 	}
 	current->restore_sigmask = false;
+	current->restart.fn = NULL;		/* EINTR is final: restart_syscall() must not bring the old call back */
 	sigset_t blocked = current->blocked | ks->action.mask;
 
 	if (!(ks->action.flags & SA_NODEFER))
