@@ -93,6 +93,8 @@ static vm_fault_t fault_user(struct mm *mm, uintptr_t addr, unsigned int flags)
 		struct vma *vma = vma_lock_under_rcu(mm, addr);
 
 		if (unlikely(!vma))
+			vma = vma_lock_after_writer(mm, addr);
+		if (unlikely(!vma))
 			return fault_under_mmap_lock(mm, addr, flags);
 		if (unlikely(!vma_permits_fault(vma, flags))) {
 			vma_read_unlock(vma);

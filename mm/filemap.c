@@ -352,6 +352,12 @@ static ssize_t write_to_page(struct mapping *m, loff_t pos, size_t n, struct iov
 
 	if (IS_ERR(page))
 		return PTR_ERR(page);
+	int err = m->ops && m->ops->make_room ? m->ops->make_room(m, page) : 0;
+	if (unlikely(err)) {
+		unlock_page(page);
+		put_page(page);
+		return err;
+	}
 	pagefault_disable();
 	done = copy_from_iter((char *)page_to_virt(page) + ((u64)pos & ~PAGE_MASK), n, from);
 	pagefault_enable();
@@ -551,6 +557,8 @@ static unsigned int filemap_fault(struct vm_fault *vmf)
 			unlock_page(page);
 			put_page(page);
 		}
+		if (ours)
+			return VM_FAULT_SIGBUS;		/* past the end; such pages may stay: fallocate(KEEP_SIZE) puts them there */
 	}
 }
 

@@ -203,6 +203,8 @@ static bool zap_under_vma_lock(struct mm *mm, uintptr_t start, uintptr_t end, in
 	bool done;
 
 	if (!vma)
+		vma = vma_lock_after_writer(mm, start);
+	if (!vma)
 		return false;
 	done = end <= vma->end && !(vma->flags & VM_HUGETLB) && !vma->uffd && !may_drop(vma, advice);
 	if (done)

@@ -28,6 +28,11 @@ struct mapping_ops {
 	int	(*write_page)(struct mapping *m, struct page *page);
 	/* The page leaves the cache for good (truncate): owner's bookkeeping, e.g. block counts. */
 	void	(*freed_page)(struct mapping *m, struct page *page);
+	/*
+	 * A locked page is about to become dirty: make room for it in the store, so that write_page will not lack any. 0,
+	 * -ENOSPC, -ENOMEM. NULL: needs none. Mapped files call theirs from vma_ops->page_mkwrite. May sleep.
+	 */
+	int	(*make_room)(struct mapping *m, struct page *page);
 	/* May @n more pages be used? 0 or -ENOSPC. NULL: yes. Undone by freed_page. */
 	int	(*charge_pages)(struct mapping *m, u64 n);
 };
@@ -83,6 +88,8 @@ ssize_t mapping_write(struct mapping *m, loff_t pos, struct iov_iter *from);
  */
 void truncate_mapping_range(struct mapping *m, loff_t start, loff_t end, bool even_cows);
 void unmap_mapping_range(struct mapping *m, u64 first_index, u64 nr, bool even_cows);
+/* Clean pages [first, end) that nobody maps or uses leave the cache; their contents are in the store. Not those of RAM files. Sleeps. */
+void mapping_drop_clean(struct mapping *m, u64 first, u64 end);
 int mapping_writeback_range(struct mapping *m, loff_t start, loff_t end, bool wait);	/* msync, fsync */
 void balance_dirty_pages(struct mapping *m);		/* throttle the writer; sleeps killably */
 /* For write_page: the page is on its way / has arrived (err: -EIO...). Task context, may be different tasks. */

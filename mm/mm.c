@@ -51,6 +51,7 @@ struct mm *mm_alloc(void)
 	if (!mm)
 		return NULL;
 	rwsem_init(&mm->mmap_lock, LOCK_MMAP);
+	wait_queue_init(&mm->lock_wait);
 	spin_lock_init(&mm->page_table_lock, LOCK_PAGE_TABLE);
 	mm->lock_seq = 2;		/* never a VMA's first number by accident: those are odd */
 	mm->context_id = __atomic_fetch_add(&next_context_id, 1, __ATOMIC_RELAXED);

@@ -8,6 +8,7 @@
 #include "kernel/rcu.h"
 #include "kernel/refcount.h"
 #include "kernel/rwsem.h"
+#include "kernel/wait.h"
 #include "mm/pgtable.h"
 #include "mm/vma_tree.h"
 
@@ -32,6 +33,7 @@ struct mm {
 	 * downgrade, which unlocks every VMA locked in between at once (SEMANTICS C, mm/vma_lock.c).
 	 */
 	u64			 lock_seq;
+	struct wait_queue	 lock_wait;	/* faults that wait for lock_seq to move on (vma_lock_after_writer) */
 	struct vma		*dead_vmas;	/* W  detached, waiting for the unlock to drop their files (mm/vma_lock.c) */
 	u32			 map_count;	/* W  VMAs */
 	u32			 tlb_flush_pending;	/* A */

@@ -724,21 +724,22 @@ int do_munmap_locked(struct mm *mm, uintptr_t start, uintptr_t end)
 }
 
 /*
- * The VMAs from @vma on that lie so close together that they may share page tables: out of the reverse map, then their
- * tables into the gather. The next VMA, or NULL.
+ * The VMAs from @vma on that lie so close together that they may share PTE tables: out of the reverse map, then their
+ * tables into the gather. Nothing below is left, so an upper table goes with the last of those that used it. The next
+ * VMA, or NULL.
  */
-static struct vma *exit_cluster(struct mmu_gather *tlb, struct vma *vma, uintptr_t floor, uintptr_t *last_end)
+static struct vma *exit_cluster(struct mmu_gather *tlb, struct vma *vma)
 {
-	uintptr_t start = vma->start;
+	uintptr_t start = vma->start, end;
 	struct vma *next;
 
 	do {
-		*last_end = vma->end;
+		end = vma->end;
 		next = vma_next(vma);
 		vma_exit(vma);
 		vma = next;
-	} while (next && next->start - *last_end < PMD_SIZE);
-	free_pgtables(tlb, start, *last_end, floor, next ? next->start : 0);
+	} while (next && next->start - end < PMD_SIZE);
+	free_pgtables(tlb, start, end, 0, next ? next->start : 0);
 	return next;
 }
 
@@ -748,7 +749,6 @@ static struct vma *exit_cluster(struct mmu_gather *tlb, struct vma *vma, uintptr
  */
 void exit_mmap(struct mm *mm)
 {
-	uintptr_t floor = 0;
 	struct mmu_gather tlb;
 	struct vma *vma;
 
@@ -760,7 +760,7 @@ void exit_mmap(struct mm *mm)
 			vm_uncommit(vma_pages(vma));
 	}
 	for (vma = vma_find(mm, 0); vma; )
-		vma = exit_cluster(&tlb, vma, floor, &floor);
+		vma = exit_cluster(&tlb, vma);
 	tlb_gather_end(&tlb);
 	vma_tree_destroy(&mm->vmas);
 	mm->map_count = 0;

@@ -85,7 +85,8 @@ int pte_alloc(struct mm *mm, pmd_t *pmd)
 /*
  * A table is empty when it is freed, as it was when it was new, so some are kept as they are: clearing a page costs more
  * than everything else about it. Root tables, whose kernel half is the same for all, are kept apart. Tables are freed
- * where the RCU thread runs and needed where processes fork, so the CPUs pass them on in batches.
+ * where the RCU thread runs, many at once, and needed where processes map and fork: so what one CPU does not keep goes
+ * to a common store, from which the others help themselves in batches.
  */
 enum table_kind { TABLE_INNER, TABLE_ROOT, NR_TABLE_KINDS };
 #define TABLE_CACHE	24u
@@ -98,7 +99,7 @@ static struct spare_tables {
 	u32		 nr;
 	struct page	*first;		/* chained by next_table */
 } spare_tables[NR_TABLE_KINDS] = { { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) }, { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) } };
-static u32 table_limit;			/* of one CPU, and per CPU of the spares; constant after boot */
+static u32 table_limit, spare_limit;	/* small machines keep fewer; constant after boot */
 
 /* Interrupts off. */
 static void take_spare_tables(struct spare_tables *spare, struct table_cache *tc)
@@ -116,7 +117,7 @@ static bool give_spare_table(struct spare_tables *spare, struct page *table)
 	bool kept;
 
 	spin_lock(&spare->lock);
-	kept = spare->nr < 2 * table_limit;
+	kept = spare->nr < spare_limit;
 	if (kept) {
 		table->next_table = spare->first;
 		spare->first = table;
@@ -239,6 +240,8 @@ void pgtable_drain(void)
 
 void pgtable_init(void)
 {
+	/* A grace period's worth for one busy CPU: what munmap() loops free and build again. */
+	spare_limit = (u32)clamp(nr_total_pages() / 1024, 16ul, 256ul);
 	table_limit = (u32)clamp(nr_total_pages() / 4096, 4ul, (u64)TABLE_CACHE);
 }
 

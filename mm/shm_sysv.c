@@ -245,6 +245,7 @@ static int insert_locked(struct shm_segment *seg)
 	for (unsigned int i = 0; i < SHMMNI; i++)
 		if (!table[i]) {
 			seg->id = (int)((sequence++ % (0x7fffffffu / SHMMNI)) * SHMMNI + i);
+			seg->file->inode->ino = (u64)seg->id;	/* what /proc/PID/maps shows; in no directory */
 			table[i] = seg;
 			total_pages += pages;
 			return seg->id;

@@ -77,6 +77,28 @@ static void remove_pages(struct mapping *m, u64 first, u64 last)
 	}
 }
 
+/* Never waits for a page: what somebody is busy with is in use. One reference is the cache's, one is ours. */
+void mapping_drop_clean(struct mapping *m, u64 first, u64 end)
+{
+	u64 index = first;
+	struct page *page;
+
+	if (!m->ops || !m->ops->read_page)
+		return;
+	for (; (page = mapping_find_get_next(m, &index)) && index < end; index++) {
+		if (trylock_page(page)) {
+			if (page->mapping == m && page_test(page, PG_uptodate) && !page_test(page, PG_dirty) &&
+			    !page_test(page, PG_writeback) && !page_mapcount(page) && page_ref_count(page) == 2)
+				mapping_remove_page(page);
+			unlock_page(page);
+		}
+		put_page(page);
+		cond_resched();
+	}
+	if (page)
+		put_page(page);
+}
+
 /* Bytes [start, end) of one page become zero, so that a file that grows again shows nothing of what was there. */
 static void zero_edge(struct mapping *m, loff_t start, loff_t end)
 {
@@ -119,6 +141,7 @@ void unmap_mapping_range(struct mapping *m, u64 first, u64 nr, bool even_cows)
 		zap_vma_range(&tlb, vma, vma->start + ((from - vma->pgoff) << PAGE_SHIFT),
 			      vma->start + ((to - vma->pgoff) << PAGE_SHIFT), even_cows);
 		tlb_gather_end(&tlb);
+		race_window("unmap_next_vma");
 	}
 	up_read(&m->i_mmap_lock);
 }

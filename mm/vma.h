@@ -125,6 +125,7 @@ void vma_check_mm(struct mm *mm);			/* debug walker of all invariants */
 /* -- mm/vma_lock.c: per-VMA locks -- */
 /* RCU lookup and read lock (C1). NULL: take the mmap_lock path instead (C12). Never sleeps. */
 struct vma *vma_lock_under_rcu(struct mm *mm, uintptr_t addr);
+struct vma *vma_lock_after_writer(struct mm *mm, uintptr_t addr);	/* when that failed and we may sleep: waits for the writer, not for mmap_lock; or NULL */
 void vma_read_unlock(struct vma *vma);			/* may be the last thing that keeps it: touch nothing after (C9) */
 void vma_write_lock(struct vma *vma);			/* mmap_lock for write; waits for readers; released by mmap_write_unlock */
 /* Syscalls that want one VMA (C10): mmap read lock, find, prepare anon_vma if private, read lock, drop mmap. ERR_PTR(-ENOENT/-ENOMEM/-EINTR). */

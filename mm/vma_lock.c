@@ -27,6 +27,9 @@
  * vma.lock_seq could equal mm.lock_seq by chance, which only sends a reader the slow way. That is why the
  * slow way (vma_find_and_lock) never asks the numbers: under mmap_lock there is no writer to be afraid of.
  *
+ * A fault that meets a write-locked VMA need not queue for mmap_lock: it waits for mm.lock_seq to move on, which the unlock
+ * announces, and tries again (vma_lock_after_writer). So mmap_lock stays with those who change the address space.
+ *
  * When a VMA can be freed: vma_mark_detached under its write lock, then out of the tree, then an RCU grace period. A
  * reader that holds the lock holds up the writer; one that found the VMA before it left the tree is inside an RCU section
  * until it has seen `detached`. Releasing the read lock may be what lets the writer go on, and the release itself still
@@ -34,12 +37,16 @@
  */
 #include "kernel/cmdline.h"
 #include "kernel/errno.h"
+#include "kernel/lock_stat.h"
 #include "kernel/race.h"
 #include "kernel/rcu.h"
+#include "kernel/time.h"
 #include "mm/rmap.h"
 #include "mm/vma.h"
 #include "mm/vma_internal.h"
 #include "mm/vmstat.h"
+
+#define MAX_WRITER_WAITS	8
 
 bool vma_lock_enabled = true;
 
@@ -90,6 +97,13 @@ int mmap_write_lock_killable(struct mm *mm)
 	return err;
 }
 
+/* After up_write() or downgrade_write(), whose locked operation puts our look at the queue behind the store of lock_seq. */
+static void wake_lock_waiters(struct mm *mm)
+{
+	if (unlikely(wait_queue_active(&mm->lock_wait)))
+		wake_up_all(&mm->lock_wait);
+}
+
 /*
  * VMAs that were removed in this period are disposed of after the unlock: dropping a file may be the last reference to it,
  * and tearing down an inode takes locks that come before mmap_lock.
@@ -102,6 +116,7 @@ void mmap_write_unlock(struct mm *mm)
 	vma_check_sampled(mm);
 	lock_seq_end(mm);
 	up_write(&mm->mmap_lock);
+	wake_lock_waiters(mm);
 	vma_dispose_list(dead);
 }
 
@@ -111,6 +126,7 @@ void mmap_write_downgrade(struct mm *mm)
 	vma_check_sampled(mm);
 	lock_seq_end(mm);
 	downgrade_write(&mm->mmap_lock);
+	wake_lock_waiters(mm);
 }
 
 /* -- VMA locks -- */
@@ -156,6 +172,48 @@ abort:
 	vm_count(VM_vma_lock_abort);
 none:
 	rcu_read_unlock();
+	return NULL;
+}
+
+/* Is a writer at work on the VMA around @addr, holding it or waiting for its readers? Then *seq is the period to wait for. */
+static bool writer_at(struct mm *mm, uintptr_t addr, u64 *seq)
+{
+	struct vma *vma;
+	bool busy = false;
+
+	rcu_read_lock();
+	*seq = __atomic_load_n(&mm->lock_seq, __ATOMIC_ACQUIRE);
+	vma = vma_tree_find(&mm->vmas, addr);
+	if (vma && addr >= READ_ONCE(vma->start))
+		busy = (*seq & 1) && (READ_ONCE(vma->lock_seq) == *seq || rwsem_blocks_readers(&vma->lock));
+	rcu_read_unlock();
+	return busy;
+}
+
+/*
+ * When vma_lock_under_rcu() has failed and the caller may sleep and holds nothing that a writer could wait for. If a writer
+ * has the VMA, waits for the end of its period and tries again; each turn follows a writer's unlock, and after a few of them
+ * the fair queue of mmap_lock is the better place. NULL: there is no writer, but no VMA either, or a fatal signal came.
+ */
+struct vma *vma_lock_after_writer(struct mm *mm, uintptr_t addr)
+{
+	u64 seq;
+
+	for (int turns = 0; vma_lock_enabled && turns < MAX_WRITER_WAITS; turns++) {
+		struct vma *vma;
+		bool waited = writer_at(mm, addr, &seq);
+
+		if (waited) {
+			u64 start = ktime_get_ns();
+
+			if (wait_event_killable(&mm->lock_wait, READ_ONCE(mm->lock_seq) != seq))
+				return NULL;
+			lock_stat_record(LOCK_VMA, LOCK_MODE_READ, true, ktime_get_ns() - start);
+		}
+		vma = vma_lock_under_rcu(mm, addr);
+		if (vma || !waited)
+			return vma;
+	}
 	return NULL;
 }
 
@@ -211,6 +269,8 @@ struct vma *vma_find_and_lock(struct mm *mm, uintptr_t addr)
 	struct vma *vma = vma_lock_under_rcu(mm, addr);
 	int err;
 
+	if (!vma)
+		vma = vma_lock_after_writer(mm, addr);
 	if (vma) {
 		if (vma_is_prepared(vma))
 			return vma;

@@ -318,21 +318,36 @@ void balance_dirty_pages(struct mapping *m)
 
 /* -- the flusher -- */
 
-/* The next mapping in turn, its inode counted; NULL: none. One that is being evicted takes care of itself. */
+/*
+ * The mapping whose turn it is, held by its inode, and that by its file system, which an unmount could otherwise free
+ * first. NULL: there is none, or it is being evicted, alone or with all the others, and takes care of itself.
+ */
 static struct mapping *next_dirty_mapping(void)
 {
 	unsigned long flags = spin_lock_irqsave(&wb.lock);
-	struct mapping *m, *found = NULL;
+	struct mapping *m = list_first_entry_or_null(&wb.mappings, struct mapping, dirty_node);
+	struct super_block *sb = m ? m->host->sb : NULL;
+	bool held = false;
 
-	list_for_each_entry(m, &wb.mappings, dirty_node) {
-		if (refcount_inc_not_zero(&m->host->refs)) {
-			found = m;
-			list_move_tail(&m->dirty_node, &wb.mappings);
-			break;
-		}
+	/* In the list, so not evicted yet, so neither inode nor super block is freed before we unlock. */
+	if (m) {
+		list_move_tail(&m->dirty_node, &wb.mappings);
+		if (!refcount_inc_not_zero(&sb->refs))
+			sb = NULL;
+		held = sb && refcount_inc_not_zero(&m->host->refs);
 	}
 	spin_unlock_irqrestore(&wb.lock, flags);
-	return found;
+	if (sb && !held)
+		super_put(sb);
+	return held ? m : NULL;
+}
+
+static void put_mapping(struct mapping *m)
+{
+	struct super_block *sb = m->host->sb;
+
+	inode_put(m->host);
+	super_put(sb);
 }
 
 static unsigned int nr_dirty_mappings(void)
@@ -356,9 +371,9 @@ static bool flush_round(void)
 		struct mapping *m = next_dirty_mapping();
 
 		if (!m)
-			break;
+			continue;
 		write_pages(m, 0, ~0ul, FLUSH_TURN, false);
-		inode_put(m->host);
+		put_mapping(m);
 		found = true;
 	}
 	return found;
