@@ -183,6 +183,16 @@ extern const struct file_ops kmsg_fops;			/* fs/kmsg.c */
 struct super_block *ramfs_create(const char *type, const char *options, bool limits);
 struct inode *ramfs_inode(struct super_block *sb, u32 mode, dev_t rdev);	/* NULL: no memory or limit reached */
 void ramfs_init(void);
+/* For other file systems whose data is in the page cache and whose names are the dentry tree (fs/delayfs.c). */
+ssize_t ramfs_read(struct file *f, struct iov_iter *to, loff_t *pos);
+ssize_t ramfs_write(struct file *f, struct iov_iter *from, loff_t *pos);	/* limits, O_APPEND, set-id bits, size, times */
+struct inode *ramfs_symlink(struct inode *dir, const char *target);
+int mount_parse_size(const char *s, u64 whole, u64 *out);
+/* Calls @one for each "name=value" of a mount's option string until one fails. 0, -ENOMEM, or what @one said. */
+int mount_parse_options(const char *options, int (*one)(void *arg, const char *name, const char *value), void *arg);
+
+/* -- fs/delayfs.c -- */
+void delayfs_init(void);
 
 /* -- fs/memfd.c -- */
 void memfd_init(void);

@@ -498,50 +498,73 @@ static int mm_file_open(struct inode *inode, struct file *f)
 
 	if (!may_ptrace(n->process))
 		return -EACCES;
-	f->private = node_mm(n);	/* NULL after exit: reads give 0 */
+	struct mm *mm = node_mm(n);
+
+	/* The structure only: an open file must not keep the memory of a process that has ended. NULL after exit: reads give 0. */
+	f->private = mm;
+	if (mm) {
+		mm_grab(mm);
+		mm_put(mm);
+	}
 	return 0;
 }
 
 static void mm_file_release(struct file *f)
 {
 	if (f->private)
-		mm_put(f->private);
+		mm_drop(f->private);
+}
+
+/* For the time of one call: its memory, to be put; NULL once the process has ended. */
+static struct mm *mm_file_get(struct file *f)
+{
+	struct mm *mm = f->private;
+
+	return mm && mm_get_not_zero(mm) ? mm : NULL;
 }
 
 static ssize_t pagemap_read(struct file *f, struct iov_iter *to, loff_t *pos)
 {
-	struct mm *mm = f->private;
+	struct mm *mm;
 	u64 entries[64];
 	size_t done = 0;
+	ssize_t ret = 0;
 
 	if (*pos % 8 || to->count % 8)
 		return -EINVAL;
-	while (mm && to->count >= 8) {
-		ssize_t k = proc_pagemap_read(mm, (u64)*pos, entries, min(to->count / 8, ARRAY_SIZE(entries)));
-
-		if (k <= 0)
-			return done ? (ssize_t)done : k;
-		size_t copied = copy_to_iter(entries, (size_t)k * 8, to);
+	mm = mm_file_get(f);
+	if (!mm)
+		return 0;
+	while (to->count >= 8) {
+		ret = proc_pagemap_read(mm, (u64)*pos, entries, min(to->count / 8, ARRAY_SIZE(entries)));
+		if (ret <= 0)
+			break;
+		size_t bytes = (size_t)ret * 8, copied = copy_to_iter(entries, bytes, to);
 
 		done += copied;
 		*pos += (loff_t)copied;
-		if (copied < (size_t)k * 8)
-			return done ? (ssize_t)done : -EFAULT;
+		if (copied < bytes) {
+			ret = -EFAULT;
+			break;
+		}
 	}
-	return (ssize_t)done;
+	mm_put(mm);
+	return done ? (ssize_t)done : min(ret, (ssize_t)0);
 }
 
 static ssize_t mem_transfer(struct file *f, struct iov_iter *it, loff_t *pos, bool write)
 {
-	struct mm *mm = f->private;
+	struct mm *mm = it->count ? mm_file_get(f) : NULL;
 	size_t done = 0;
 	char *buf;
 
-	if (!mm || !it->count)
+	if (!mm)
 		return 0;
 	buf = get_free_page(GFP_KERNEL);
-	if (!buf)
+	if (!buf) {
+		mm_put(mm);
 		return -ENOMEM;
+	}
 	ssize_t ret = 0;
 	while (it->count) {
 		size_t n = min(it->count, PAGE_SIZE - ((size_t)*pos & ~PAGE_MASK));
@@ -565,6 +588,7 @@ static ssize_t mem_transfer(struct file *f, struct iov_iter *it, loff_t *pos, bo
 			break;
 	}
 	free_page(buf);
+	mm_put(mm);
 	return done ? (ssize_t)done : ret;
 }
 

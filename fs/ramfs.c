@@ -77,7 +77,7 @@ static struct inode *ramfs_create_inode(struct inode *dir, u32 mode, dev_t rdev)
 	return inode ? inode : ERR_PTR(-ENOSPC);
 }
 
-static struct inode *ramfs_symlink(struct inode *dir, const char *target)
+struct inode *ramfs_symlink(struct inode *dir, const char *target)
 {
 	char *copy = kstrdup(target, GFP_KERNEL);
 
@@ -124,7 +124,7 @@ static int ramfs_truncate(struct inode *inode, u64 size)
 	return 0;
 }
 
-static ssize_t ramfs_read(struct file *f, struct iov_iter *to, loff_t *pos)
+ssize_t ramfs_read(struct file *f, struct iov_iter *to, loff_t *pos)
 {
 	ssize_t n = mapping_read(&f->inode->mapping, *pos, to);
 
@@ -175,7 +175,7 @@ static void drop_privileges(struct inode *inode)
 	spin_unlock(&inode->meta_lock);
 }
 
-static ssize_t ramfs_write(struct file *f, struct iov_iter *from, loff_t *pos)
+ssize_t ramfs_write(struct file *f, struct iov_iter *from, loff_t *pos)
 {
 	struct inode *inode = f->inode;
 
@@ -226,7 +226,7 @@ static int ramfs_fallocate(struct inode *inode, int mode, loff_t off, loff_t len
 	if (mode & FALLOC_FL_PUNCH_HOLE) {
 		if (inode->seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 			return -EPERM;
-		truncate_mapping_range(m, off, (loff_t)end, true);
+		truncate_mapping_range(m, off, (loff_t)end, false);	/* private copies are not part of the file: they stay */
 		inode_touch(inode, true);
 		return 0;
 	}
@@ -283,7 +283,7 @@ struct ramfs_options {
 };
 
 /* "64k", "10M", "1g", or "50%" of @whole. 0 or -EINVAL. */
-static int parse_size(const char *s, u64 whole, u64 *out)
+int mount_parse_size(const char *s, u64 whole, u64 *out)
 {
 	char digits[24];
 	size_t n = 0;
@@ -326,21 +326,22 @@ static int parse_u32(const char *s, unsigned int base, u32 *out)
 }
 
 /* One "name=value" of the option string, cut into two strings. 0 or -EINVAL. */
-static int parse_option(struct ramfs_options *o, const char *name, const char *value)
+static int parse_option(void *options, const char *name, const char *value)
 {
+	struct ramfs_options *o = options;
 	u64 v;
 	u32 mode;
 
 	if (!strcmp(name, "size")) {
-		if (parse_size(value, nr_total_pages() * PAGE_SIZE, &v))
+		if (mount_parse_size(value, nr_total_pages() * PAGE_SIZE, &v))
 			return -EINVAL;
 		o->max_blocks = DIV_ROUND_UP(v, PAGE_SIZE);
 		return 0;
 	}
 	if (!strcmp(name, "nr_blocks"))
-		return parse_size(value, 0, &o->max_blocks);
+		return mount_parse_size(value, 0, &o->max_blocks);
 	if (!strcmp(name, "nr_inodes"))
-		return parse_size(value, 0, &o->max_inodes);
+		return mount_parse_size(value, 0, &o->max_inodes);
 	if (!strcmp(name, "uid"))
 		return parse_u32(value, 10, &o->uid);
 	if (!strcmp(name, "gid"))
@@ -357,7 +358,7 @@ static int parse_option(struct ramfs_options *o, const char *name, const char *v
 	return -EINVAL;
 }
 
-static int parse_options(struct ramfs_options *o, const char *options)
+int mount_parse_options(const char *options, int (*one)(void *arg, const char *name, const char *value), void *arg)
 {
 	char *copy = kstrdup(options, GFP_KERNEL), *next = copy;
 	int err = copy ? 0 : -ENOMEM;
@@ -372,7 +373,7 @@ static int parse_options(struct ramfs_options *o, const char *options)
 		if (equals)
 			*equals = 0;
 		if (*word)
-			err = parse_option(o, word, equals ? equals + 1 : "");
+			err = one(arg, word, equals ? equals + 1 : "");
 	}
 	kfree(copy);
 	return err;
@@ -399,7 +400,7 @@ static size_t ramfs_show_options(struct super_block *sb, char *buf, size_t size)
 static int ramfs_remount(struct super_block *sb, const char *options)
 {
 	struct ramfs_options o = { sb->max_blocks, sb->max_inodes, 0, 0, 0 };
-	int err = parse_options(&o, options);
+	int err = mount_parse_options(options, parse_option, &o);
 
 	if (err)
 		return err;
@@ -428,7 +429,7 @@ struct super_block *ramfs_create(const char *type, const char *options, bool lim
 	o->mode = limits ? 01777 : 0755;
 	if (limits)
 		o->max_blocks = o->max_inodes = nr_total_pages() / 2;
-	err = options ? parse_options(o, options) : 0;
+	err = options ? mount_parse_options(options, parse_option, o) : 0;
 	if (err)
 		goto fail;
 	sb->private = o;

@@ -535,19 +535,33 @@ SYSCALL_DEFINE(sync_file_range, int fd, loff_t off, loff_t len, unsigned int fla
 	return ret;
 }
 
-/* Everything is in memory already, and stays. */
+#define POSIX_FADV_DONTNEED	4
+#define POSIX_FADV_NOREUSE	5
+
+/* What is dirty is sent on its way, what is clean leaves the cache; part of a page only if it is the file's last. */
+static void drop_cached_range(struct inode *inode, u64 off, u64 len)
+{
+	struct mapping *m = &inode->mapping;
+	u64 end = len && len < INT64_MAX - off ? off + len : INT64_MAX, size = READ_ONCE(inode->size);
+
+	(void)!mapping_writeback_range(m, (loff_t)off, (loff_t)end, false);
+	mapping_drop_clean(m, DIV_ROUND_UP(off, PAGE_SIZE), end >= size ? ~0ul : end >> PAGE_SHIFT);
+}
+
+/* Advice about reading ahead has nothing to act on: a page is read when it is wanted. */
 SYSCALL_DEFINE(fadvise64, int fd, loff_t off, size_t len, int advice)
 {
 	struct fd_ref r = fdget(fd);
 	long ret = 0;
 
-	(void)off;
 	if (!r.file)
 		return -EBADF;
 	if (S_ISFIFO(r.file->inode->mode))
 		ret = -ESPIPE;
-	else if ((loff_t)len < 0 || advice < 0 || advice > 5)
+	else if ((loff_t)len < 0 || advice < 0 || advice > POSIX_FADV_NOREUSE)
 		ret = -EINVAL;
+	else if (advice == POSIX_FADV_DONTNEED && S_ISREG(r.file->inode->mode) && off >= 0)
+		drop_cached_range(r.file->inode, (u64)off, len);
 	fdput(r);
 	return ret;
 }
