@@ -184,6 +184,37 @@ static struct fault access_byte(unsigned long addr, enum how how)
 
 /* -- /proc/self -- */
 
+/*
+ * A file as text, in one static buffer. Not stdio: its buffers are mappings of their own, made and merged where a test does not
+ * expect them.
+ */
+static char *read_text(const char *path)
+{
+	static char text[1 << 18];
+	ssize_t n, len = 0;
+	int fd = open(path, O_RDONLY);
+
+	MUST(fd >= 0);
+	while ((n = read(fd, text + len, sizeof(text) - 1 - (size_t)len)) > 0)
+		len += n;
+	MUST(n == 0 && (size_t)len < sizeof(text) - 1);
+	close(fd);
+	text[len] = '\0';
+	return text;
+}
+
+/* The line at *cursor, ended; NULL after the last one. */
+static char *next_line(char **cursor)
+{
+	char *line = *cursor, *end = line ? strchr(line, '\n') : NULL;
+
+	if (!end)
+		return NULL;
+	*end = '\0';
+	*cursor = end + 1;
+	return line;
+}
+
 struct vma_line {
 	unsigned long	start, end, offset, inode;
 	char		rights[5], name[256];
@@ -193,91 +224,77 @@ struct vma_line {
 __attribute__((unused))
 static bool vma_at(const void *p, struct vma_line *v)
 {
-	char line[512];
-	bool found = false;
-	FILE *f = fopen("/proc/self/maps", "r");
+	char *text = read_text("/proc/self/maps");
 
-	MUST(f != NULL);
-	while (!found && fgets(line, sizeof(line), f)) {
+	for (char *line; (line = next_line(&text)); ) {
 		v->name[0] = '\0';
-		if (sscanf(line, "%lx-%lx %4s %lx %*x:%*x %lu %255[^\n]", &v->start, &v->end, v->rights, &v->offset, &v->inode, v->name) >= 5)
-			found = (unsigned long)p >= v->start && (unsigned long)p < v->end;
+		if (sscanf(line, "%lx-%lx %4s %lx %*x:%*x %lu %255[^\n]", &v->start, &v->end, v->rights, &v->offset, &v->inode, v->name) >= 5 &&
+		    (unsigned long)p >= v->start && (unsigned long)p < v->end)
+			return true;
 	}
-	fclose(f);
-	return found;
+	return false;
 }
 
 /* VMAs of which at least a part lies in the range. */
 __attribute__((unused))
 static int count_vmas(const void *p, size_t len)
 {
+	char *text = read_text("/proc/self/maps");
 	unsigned long start, end;
-	char line[512];
 	int n = 0;
-	FILE *f = fopen("/proc/self/maps", "r");
 
-	MUST(f != NULL);
-	while (fgets(line, sizeof(line), f))
+	for (char *line; (line = next_line(&text)); )
 		n += sscanf(line, "%lx-%lx", &start, &end) == 2 && end > (unsigned long)p && start < (unsigned long)p + len;
-	fclose(f);
 	return n;
 }
 
-/* The text after "KEY:" in the smaps entry that covers @p. */
+/* What follows "KEY:" in the smaps entry that covers @p, or NULL. */
 __attribute__((unused))
-static bool smaps_text(const void *p, const char *key, char *out, size_t size)
+static const char *smaps_text(const void *p, const char *key)
 {
+	char *text = read_text("/proc/self/smaps");
 	unsigned long start, end;
-	char line[512];
-	bool here = false, found = false;
+	bool here = false;
 	size_t n = strlen(key);
-	FILE *f = fopen("/proc/self/smaps", "r");
 
-	MUST(f != NULL);
-	while (!found && fgets(line, sizeof(line), f)) {
+	for (char *line; (line = next_line(&text)); ) {
 		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
 			here = (unsigned long)p >= start && (unsigned long)p < end;
 		else if (here && strncmp(line, key, n) == 0 && line[n] == ':')
-			found = true;
+			return line + n + 1;
 	}
-	fclose(f);
-	if (found)
-		snprintf(out, size, "%.*s", (int)size - 1, line + n + 1);
-	return found;
+	return NULL;
 }
 
 __attribute__((unused))
 static long smaps_kb(const void *p, const char *key)
 {
-	char text[256];
+	const char *text = smaps_text(p, key);
 
-	return smaps_text(p, key, text, sizeof(text)) ? atol(text) : -1;
+	return text ? atol(text) : -1;
 }
 
 __attribute__((unused))
 static bool smaps_flag(const void *p, const char *flag)
 {
-	char text[256], word[8];
+	const char *text = smaps_text(p, "VmFlags");
+	char word[8];
 
 	snprintf(word, sizeof(word), " %s ", flag);
-	return smaps_text(p, "VmFlags", text, sizeof(text)) && strstr(text, word);
+	return text && strstr(text, word);
 }
 
-/* A "Key:  N" line of any file under /proc. */
+/* A "Key:  N" or "key N" line of any file under /proc. */
 __attribute__((unused))
 static long proc_number(const char *path, const char *key)
 {
-	char line[256];
-	long value = -1;
+	char *text = read_text(path);
 	size_t n = strlen(key);
-	FILE *f = fopen(path, "r");
 
-	MUST(f != NULL);
-	while (fgets(line, sizeof(line), f))
+	for (char *line; (line = next_line(&text)); )
 		if (strncmp(line, key, n) == 0 && (line[n] == ':' || line[n] == ' '))
-			value = atol(line + n + 1);
-	fclose(f);
-	return value;
+			return atol(line + n + 1);
+	return -1;
 }
 
 __attribute__((unused))

@@ -72,7 +72,7 @@ int main(void)
 		test_end();
 	}
 	type("echo $((6*7))\n");
-	expect("\n42\r\n");
+	expect("42\r\n");
 	expect("READY> ");
 
 	type("sleep 1000; echo after=$?\n");
@@ -125,16 +125,19 @@ int main(void)
 	type("\032");
 	expect("Stopped");
 	expect("READY> ");
-	type("kill %1; fg; echo over\n");
+	type("fg\n");
+	expect("sleep 1002 | sleep 1003 | cat");
+	usleep(300000);
+	type("\003");
+	expect("READY> ");
+	type("jobs; echo over\n");
 	expect("\nover");
 	expect("READY> ");
 
-	/* Quit, and end of file. */
-	type("sleep 1004\n");
+	/* End of file. */
+	type("cat\n");
 	usleep(300000);
-	type("\034");
-	expect("READY> ");
-	type("cat\nxyz\n");
+	type("xyz\n");
 	expect("xyz\r\nxyz");
 	type("\004");
 	expect("READY> ");

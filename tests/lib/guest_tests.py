@@ -10,12 +10,15 @@ fails with anything else. Its first comment may hold settings, one a line:
     link: dynamic                  with the C library's loader and shared objects in the guest (musl only)
     libs: -lNAME...                more libraries, from Debian packages (tests/lib/deps.sh lists those)
     cpus: 1 2 4 8                  a boot, and a result, for each number (2)
+    slow-cpus: 1 4 8               and these with check-slow
     mem: 2G                        memory of the guest (1G)
     append: PARAMETERS             more kernel parameters
     build: debug                   with the debug build of faultline
     timeout: SECONDS               for this one test (60)
     slow                           only for check-slow
     expect: fail                   a race that a switch re-opens: at least one of its boots must fail
+    fails: PARAMETERS              kernel parameters with which it must fail, and
+    shows: REGEX                   what the failure must say (tests/lib/race_fails.py runs that)
     arguments: WORDS               given to the program
     files: PATH...                 host files that it finds in /t
 
@@ -35,7 +38,7 @@ from concurrent.futures import ThreadPoolExecutor
 import vm
 from vm import Trouble, note
 
-KEYS = ("only", "libc", "link", "libs", "cpus", "mem", "append", "build", "timeout", "slow", "expect", "arguments", "files")
+KEYS = ("only", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "build", "timeout", "slow", "expect", "fails", "shows", "arguments", "files")
 GUEST = os.path.join(vm.TOP, "tests/guest.sh")
 MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"		# the loader and libc are one file
 BOOT_SECONDS = 90
@@ -64,6 +67,8 @@ echo "$nonce all"
 
 
 class Test:
+    slow = False			# check-slow
+
     def __init__(self, path):
         self.path = path
         base = os.path.basename(path)
@@ -73,7 +78,7 @@ class Test:
             head = f.read(4000)
         comment = re.match(r"(?s)\s*(?:#!.*?\n)?((?:/\*.*?\*/)|(?:(?:(?://|#)[^\n]*\n)+))", head)
         for line in (comment.group(1) if comment else "").split("\n"):
-            found = re.match(r"[\s*/#]*([a-z]+)(?::[ \t]*(.*?))?[\s*/]*$", line)
+            found = re.match(r"[\s*/#]*([a-z-]+)(?::[ \t]*(.*?))?[\s*/]*$", line)
             if found and found.group(1) in KEYS and (found.group(2) or found.group(1) == "slow"):
                 self.settings[found.group(1)] = found.group(2) or True
 
@@ -81,7 +86,8 @@ class Test:
         return self.settings.get(key, default)
 
     def cpus(self):
-        return [int(n) for n in str(self.get("cpus", "2")).split()]
+        more = " " + str(self.get("slow-cpus", "")) if Test.slow else ""
+        return sorted({int(n) for n in (str(self.get("cpus", "2")) + more).split()})
 
     def limit(self):
         return int(self.get("timeout", 60))
@@ -233,7 +239,7 @@ def main(argv):
         elif word == "--only":
             only.append(words.pop(0))
         elif word == "--slow":
-            slow = True
+            slow = Test.slow = True
         else:
             directory = os.path.abspath(word)
     if directory is None:

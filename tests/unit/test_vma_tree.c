@@ -419,11 +419,11 @@ int main(int argc, char **argv)
 	vma_tree_init();
 	random_operations(4000, 10);
 	clear_tree();
-	random_operations(8000, 700);
+	random_operations(3000, 700);
 	clear_tree();
 	for (int order = 0; order < 3; order++)
 		many(60000, order);
 	reservations();
-	concurrent(150000);
+	concurrent(100000);
 	return 0;
 }

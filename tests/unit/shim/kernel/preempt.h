@@ -4,6 +4,10 @@
 
 #include "kernel/percpu.h"
 
+#ifndef cpu_local_read
+#define cpu_local_read(field)	0
+#endif
+static inline void preempt_schedule(void) { }
 static inline u32 preempt_count(void) { return 0; }
 static inline void preempt_disable(void) { }
 static inline void preempt_enable_no_resched(void) { }
