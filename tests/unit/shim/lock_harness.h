@@ -57,7 +57,6 @@ static __thread struct task *this_task;
 
 static inline unsigned random_below(unsigned n) { return (unsigned)rand_r(&current->seed) % n; }
 
-static inline void preempt_schedule(void) { }
 #include "kernel/sched.h"
 
 u64 ktime_get_ns(void)
