@@ -502,9 +502,9 @@ SYSCALL_DEFINE(fdatasync, int fd)
 	return do_fsync(fd, true);
 }
 
-/* Nothing here outlives the memory it is in, until a file system with a store behind it asks to be told. */
 SYSCALL_DEFINE(sync, void)
 {
+	(void)!writeback_sync(NULL);	/* only a fatal signal ends it early */
 	return 0;
 }
 
@@ -514,8 +514,10 @@ SYSCALL_DEFINE(syncfs, int fd)
 
 	if (!r.file)
 		return -EBADF;
+	int err = writeback_sync(r.file->inode->sb);
+
 	fdput(r);
-	return 0;
+	return err;
 }
 
 SYSCALL_DEFINE(sync_file_range, int fd, loff_t off, loff_t len, unsigned int flags)

@@ -14,6 +14,7 @@
 
 #define LOCK_CLASSES(X)										\
 	/* -- locks that may sleep -- */							\
+	X(LOCK_SYNC,		SLEEP, ON,  "mm/writeback.c: one sync of everything at a time")	\
 	X(LOCK_EXEC,		SLEEP, ON,  "execve: one exec or thread-group change at a time")	\
 	X(LOCK_MOUNT,		SLEEP, ON,  "fs/mount.c: mount, umount")				\
 	X(LOCK_EPOLL,		SLEEP, ON,  "fs/eventpoll.c: epoll_ctl; pair: the global lock, then one epoll; poll of an epoll inside another: outer first")	\

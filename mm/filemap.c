@@ -69,7 +69,7 @@ void mapping_destroy(struct mapping *m)
 		put_page(page);
 		cond_resched();
 	}
-	BUG_ON(m->nr_pages || m->nr_dirty || !list_empty(&m->dirty_node));
+	BUG_ON(m->nr_pages || m->nr_dirty || m->nr_writeback || !list_empty(&m->dirty_node));
 }
 
 u64 mapping_size_pages(const struct mapping *m)

@@ -12,6 +12,7 @@
 #include "mm/radix.h"
 
 struct inode;
+struct super_block;
 struct file;
 struct vma;
 struct vm_fault;
@@ -50,8 +51,10 @@ struct mapping {
 	struct list_head	 i_mmap;	/* F  all VMAs; truncate finds every mapping here */
 	s64			 writable_maps;	/* A  VM_SHARED|VM_MAYWRITE VMAs, counted by mm/vma.c; < 0: denied by F_SEAL_WRITE, set only from 0 */
 	bool			 is_shmem;	/* I  counts as shmem, survives as RAM */
-	struct list_head	 dirty_node;	/* LOCK_MAPPING_DIRTY  linked while nr_dirty > 0 */
+	struct list_head	 dirty_node;	/* LOCK_MAPPING_DIRTY  linked while nr_dirty or nr_writeback > 0 */
+	u64			 sync_seq;	/* LOCK_MAPPING_DIRTY  the last writeback_sync() that came by */
 	u64			 nr_dirty;	/* T  pages with RADIX_DIRTY; only where mapping_tracks_dirty() */
+	u64			 nr_writeback;	/* T  pages with RADIX_WRITEBACK */
 	int			 wb_error;	/* A  first write-back error, reported once by fsync */
 };
 
@@ -96,6 +99,7 @@ void balance_dirty_pages(struct mapping *m);		/* throttle the writer; sleeps kil
 void page_start_writeback(struct page *page);
 void page_end_writeback(struct page *page, int err);
 int mapping_check_error(struct mapping *m);		/* the first write-back error since the last call, for fsync and msync */
+int writeback_sync(struct super_block *sb);		/* sync, syncfs: all that is dirty now, of @sb or (NULL) of all. 0 or -EINTR */
 void writeback_init(void);				/* starts the flusher thread; after the scheduler */
 /* /proc/sys/vm: bytes; 0 = the default, a share of memory (20 and 10 percent). */
 extern u64 sysctl_dirty_bytes, sysctl_dirty_background_bytes;

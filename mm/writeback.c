@@ -23,6 +23,7 @@
 
 #include "fs/vfs.h"
 #include "kernel/errno.h"
+#include "kernel/mutex.h"
 #include "kernel/panic.h"
 #include "kernel/printk.h"
 #include "kernel/race.h"
@@ -43,7 +44,8 @@ u64 sysctl_dirty_bytes, sysctl_dirty_background_bytes;
 
 static struct {
 	struct spinlock	 lock;		/* LOCK_MAPPING_DIRTY */
-	struct list_head mappings;	/* lock  those with dirty pages, next to be flushed first */
+	struct list_head mappings;	/* lock  those with pages dirty or being written, next to be flushed first */
+	u64		 sync_seq;	/* sync_mutex  number of the writeback_sync() that runs */
 	bool		 kicked;	/* set by writers over the background limit */
 	struct wait_queue flusher;	/* the flusher sleeps here */
 	struct wait_queue progress;	/* throttled writers; woken when pages have been written */
@@ -57,18 +59,23 @@ static struct {
 
 /* -- becoming dirty -- */
 
-/* tree_lock held; the mapping got its first dirty page, or lost its last. */
-static void list_mapping(struct mapping *m, bool dirty)
+/* tree_lock held; nr_dirty or nr_writeback has changed: the mapping is in the list while either is not 0. */
+static void list_mapping(struct mapping *m)
 {
+	bool unwritten = m->nr_dirty + m->nr_writeback;
+
+	if (likely(unwritten == !list_empty(&m->dirty_node)))	/* changes only under our tree_lock */
+		return;
+
 	unsigned long flags = spin_lock_irqsave(&wb.lock);
 	bool first = list_empty(&wb.mappings);
 
-	if (dirty)
+	if (unwritten)
 		list_add_tail(&m->dirty_node, &wb.mappings);
 	else
 		list_del_init(&m->dirty_node);
 	spin_unlock_irqrestore(&wb.lock, flags);
-	if (dirty && first)
+	if (unwritten && first)
 		wake_up(&wb.flusher);
 }
 
@@ -87,8 +94,8 @@ bool mapping_mark_dirty(struct page *page)
 	if (dirtied) {
 		radix_tag_set(&m->pages, page->index, RADIX_DIRTY);
 		vm_count(VM_nr_dirty);
-		if (m->nr_dirty++ == 0)
-			list_mapping(m, true);
+		m->nr_dirty++;
+		list_mapping(m);
 	}
 	spin_unlock(&m->tree_lock);
 	return dirtied;
@@ -102,8 +109,8 @@ static bool clear_dirty(struct mapping *m, struct page *page)
 	if (was) {
 		radix_tag_clear(&m->pages, page->index, RADIX_DIRTY);
 		vm_count_add(VM_nr_dirty, -1);
-		if (--m->nr_dirty == 0)
-			list_mapping(m, false);
+		m->nr_dirty--;
+		list_mapping(m);
 	}
 	spin_unlock(&m->tree_lock);
 	return was;
@@ -134,6 +141,8 @@ void page_start_writeback(struct page *page)
 	bool twice = page_test_and_set(page, PG_writeback);
 	BUG_ON(twice);
 	radix_tag_set(&m->pages, page->index, RADIX_WRITEBACK);
+	m->nr_writeback++;
+	list_mapping(m);
 	vm_count(VM_nr_writeback);
 	spin_unlock(&m->tree_lock);
 }
@@ -153,6 +162,8 @@ void page_end_writeback(struct page *page, int err)
 		record_error(m, err);
 	spin_lock(&m->tree_lock);
 	radix_tag_clear(&m->pages, page->index, RADIX_WRITEBACK);
+	m->nr_writeback--;
+	list_mapping(m);
 	spin_unlock(&m->tree_lock);
 	vm_count_add(VM_nr_writeback, -1);
 	end_page_writeback(page);
@@ -316,30 +327,39 @@ void balance_dirty_pages(struct mapping *m)
 	account_wait(ktime_get_ns() - start);
 }
 
-/* -- the flusher -- */
+/* -- whose turn is it -- */
 
 /*
- * The mapping whose turn it is, held by its inode, and that by its file system, which an unmount could otherwise free
- * first. NULL: there is none, or it is being evicted, alone or with all the others, and takes care of itself.
+ * wb.lock held. @m is in the list, so it is not evicted yet: until we unlock neither its inode nor its super block is freed.
+ * Holds both: an inode alone would not keep an unmount from freeing the file system under it. False: @m is being evicted,
+ * alone or with all the others, and takes care of itself; then *drop may be a super block to put after the lock.
  */
+static bool hold_mapping(struct mapping *m, struct super_block **drop)
+{
+	struct super_block *sb = m->host->sb;
+
+	list_move_tail(&m->dirty_node, &wb.mappings);
+	if (!refcount_inc_not_zero(&sb->refs))
+		return false;
+	if (refcount_inc_not_zero(&m->host->refs))
+		return true;
+	*drop = sb;
+	return false;
+}
+
+/* The first of the list, held; NULL: none, or it cannot be. */
 static struct mapping *next_dirty_mapping(void)
 {
 	unsigned long flags = spin_lock_irqsave(&wb.lock);
 	struct mapping *m = list_first_entry_or_null(&wb.mappings, struct mapping, dirty_node);
-	struct super_block *sb = m ? m->host->sb : NULL;
-	bool held = false;
+	struct super_block *drop = NULL;
 
-	/* In the list, so not evicted yet, so neither inode nor super block is freed before we unlock. */
-	if (m) {
-		list_move_tail(&m->dirty_node, &wb.mappings);
-		if (!refcount_inc_not_zero(&sb->refs))
-			sb = NULL;
-		held = sb && refcount_inc_not_zero(&m->host->refs);
-	}
+	if (m && !hold_mapping(m, &drop))
+		m = NULL;
 	spin_unlock_irqrestore(&wb.lock, flags);
-	if (sb && !held)
-		super_put(sb);
-	return held ? m : NULL;
+	if (drop)
+		super_put(drop);
+	return m;
 }
 
 static void put_mapping(struct mapping *m)
@@ -349,6 +369,59 @@ static void put_mapping(struct mapping *m)
 	inode_put(m->host);
 	super_put(sb);
 }
+
+/* -- sync -- */
+
+static struct mutex sync_mutex = MUTEX_INIT(sync_mutex, LOCK_SYNC);
+
+/* One of @sb, or (NULL) of any, that this sync has not seen yet. *m held, or NULL: it cannot be. False: there is none left. */
+static bool next_to_sync(struct super_block *sb, struct mapping **m)
+{
+	unsigned long flags = spin_lock_irqsave(&wb.lock);
+	struct super_block *drop = NULL;
+	struct mapping *each, *found = NULL;
+
+	list_for_each_entry(each, &wb.mappings, dirty_node) {
+		if (each->sync_seq != wb.sync_seq && (!sb || each->host->sb == sb)) {
+			found = each;
+			break;
+		}
+	}
+	*m = found;
+	if (found) {
+		found->sync_seq = wb.sync_seq;
+		if (!hold_mapping(found, &drop))
+			*m = NULL;
+	}
+	spin_unlock_irqrestore(&wb.lock, flags);
+	if (drop)
+		super_put(drop);
+	return found;
+}
+
+/* Errors stay for the fsync of each file. No lock held. Sleeps. */
+int writeback_sync(struct super_block *sb)
+{
+	struct mapping *m;
+	int err = mutex_lock_killable(&sync_mutex);
+
+	if (err)
+		return err;
+	wb.sync_seq++;
+	while (!err && next_to_sync(sb, &m)) {
+		if (!m)
+			continue;
+		write_pages(m, 0, ~0ul, ~0ul, true);
+		err = wait_for_writeback(m, 0, ~0ul);
+		put_mapping(m);
+		if (fatal_signal_pending())
+			err = -EINTR;
+	}
+	mutex_unlock(&sync_mutex);
+	return err;
+}
+
+/* -- the flusher -- */
 
 static unsigned int nr_dirty_mappings(void)
 {
