@@ -20,7 +20,7 @@
 
 #define MAX_RULES	16
 #define NAME_LEN	32
-#define HOLD_LIMIT_NS	(2 * NSEC_PER_SEC)
+#define HOLD_LIMIT_NS	(5 * NSEC_PER_SEC)
 #define MAX_DELAY_NS	(200 * NSEC_PER_USEC)
 
 struct point { char name[NAME_LEN]; int tid; };		/* tid 0: any */

@@ -5,7 +5,7 @@
  *
  *	echo 'hold A until B' > /sys/kernel/faultline/race
  *		the next task that comes to window A stops there until another task has come to window B after this
- *		command (or two seconds have passed: then the rule counts as expired, and race_format() says so).
+ *		command (or five seconds have passed: then the rule counts as expired, and race_format() says so).
  *	echo 'hold A:TID until B:TID2'	the same for certain threads only
  *	echo 'clear'			forget all rules; held tasks go on
  *	echo 'pass A'			the writer itself comes to window A: lets a program release what it has held
