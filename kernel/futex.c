@@ -144,7 +144,7 @@ static void wake_waiter(struct waiter *w)
 	list_del(&w->node);
 	__atomic_fetch_sub(&w->bucket->waiters, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&w->bucket, NULL, __ATOMIC_RELEASE);
-	wake_up_state(task, TASK_NORMAL);
+	wake_up_state(task, TASK_NORMAL | WAKE_LOCAL);
 }
 
 /* Bucket locked. How many were woken. */

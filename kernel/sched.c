@@ -50,6 +50,7 @@
 #define BALANCE_NS		(16 * NSEC_PER_MSEC)
 #define WAKEUP_GRANULARITY_NS	NSEC_PER_MSEC		/* lead a woken task needs over the running one to preempt it */
 #define SLEEPER_BONUS_NS	(SCHED_SLICE_NS / 2)	/* how far before the others a sleeper may come back */
+#define LOCAL_WAKE_NS		(NSEC_PER_MSEC / 2)	/* how long a task woken here waits before an idle CPU is told of it */
 #define MAX_STEAL_WALK		256			/* tasks looked at for one that may come here */
 
 /* Indexed by nice + 20; one step is about 10 % of CPU time between two tasks. 1024 = nice 0. As in Linux. */
@@ -267,6 +268,8 @@ static void enqueue_woken(struct run_queue *rq, struct task *t, s64 bonus)
 		resched_cpu(rq_cpu(rq));
 	} else if (rq->nr_running == 2) {
 		start_slice(rq, now);
+		if (rq == this_rq() && (READ_ONCE(idle_mask) & t->affinity))
+			clock_event_need(now + LOCAL_WAKE_NS);
 		if (rq != this_rq())
 			resched_cpu(rq_cpu(rq));	/* it must program its timer for the slice */
 	}
@@ -310,15 +313,19 @@ static bool claim_idle(unsigned int cpu)
 
 /*
  * The CPU for a task that wakes or starts: where it was if that is idle, any other idle one, else the shorter of its own
- * queue and this one. @sync: the waker is about to sleep, so its CPU is as good as idle and has the data in its caches.
+ * queue and this one.
+ *
+ * WAKE_LOCAL and WAKE_SYNC: the two work on the same thing, and as a rule the waker will soon sleep. If it is alone here, its
+ * CPU is as good as idle and has the data in its caches, and no idle CPU has to be woken. A waker that computes on
+ * instead is found out by a timer (enqueue_woken), and an idle CPU is then asked to take the task.
  */
-static unsigned int select_cpu(const struct task *t, bool sync)
+static unsigned int select_cpu(const struct task *t, unsigned int mode)
 {
 	cpumask_t allowed = allowed_cpus(t);
 	unsigned int me = smp_processor_id(), prev = t->cpu;
 	cpumask_t idle;
 
-	if (sync && (allowed >> me & 1) && READ_ONCE(run_queues[me].nr_running) <= 1)
+	if ((mode & (WAKE_SYNC | WAKE_LOCAL)) && (allowed >> me & 1) && READ_ONCE(run_queues[me].nr_running) <= 1 && !in_interrupt())
 		return me;
 	if (!(allowed >> prev & 1))
 		prev = allowed >> me & 1 ? me : (unsigned int)__builtin_ctzll(allowed);
@@ -355,7 +362,7 @@ bool wake_up_state(struct task *t, unsigned int mode)
 {
 	unsigned long flags = spin_lock_irqsave(&t->pi_lock);	/* orders the caller's condition before the state */
 	unsigned int state = READ_ONCE(t->state);
-	bool woken = state & mode & ~WAKE_SYNC;
+	bool woken = state & mode & TASK_STATE_MASK;
 
 	if (!woken)
 		goto unlock;
@@ -373,7 +380,7 @@ bool wake_up_state(struct task *t, unsigned int mode)
 		cpu_relax();
 
 	WRITE_ONCE(t->state, TASK_RUNNING);
-	struct run_queue *rq = &run_queues[select_cpu(t, mode & WAKE_SYNC)];
+	struct run_queue *rq = &run_queues[select_cpu(t, mode)];
 	spin_lock(&rq->lock);
 	if (state & TASK_UNINTERRUPTIBLE)
 		rq->nr_uninterruptible--;
@@ -428,7 +435,7 @@ void wake_up_new_task(struct task *t)
 	assert(t->state == TASK_NEW);
 	t->exec_start = ktime_get_ns();
 	WRITE_ONCE(t->state, TASK_RUNNING);
-	t->cpu = select_cpu(t, false);
+	t->cpu = select_cpu(t, 0);
 	struct run_queue *rq = &run_queues[t->cpu];
 	spin_lock(&rq->lock);
 	t->vruntime = rq->min_vruntime;
@@ -536,7 +543,7 @@ static void switch_address_space(struct run_queue *rq, struct task *prev, struct
 static void push_away(struct task *t)
 {
 	spin_lock(&t->pi_lock);
-	struct run_queue *rq = &run_queues[select_cpu(t, false)];
+	struct run_queue *rq = &run_queues[select_cpu(t, 0)];
 	spin_lock(&rq->lock);
 	change_queue(t, rq);
 	enqueue_woken(rq, t, SLEEPER_BONUS_NS);
@@ -1039,7 +1046,7 @@ int sched_set_affinity(struct task *t, cpumask_t mask)
 		/* Waiting in the wrong queue: treated like one that was pushed off its CPU. */
 		c.rq->nr_running--;
 		spin_unlock(&c.rq->lock);
-		struct run_queue *rq = &run_queues[select_cpu(t, false)];
+		struct run_queue *rq = &run_queues[select_cpu(t, 0)];
 		spin_lock(&rq->lock);
 		change_queue(t, rq);
 		enqueue_woken(rq, t, SLEEPER_BONUS_NS);

@@ -17,7 +17,10 @@ struct task;
 #define TASK_DEAD		0x10	/* will never run again */
 #define TASK_NEW		0x20
 #define TASK_KILLABLE		(TASK_UNINTERRUPTIBLE | TASK_WAKEKILL)
-#define WAKE_SYNC		0x1000	/* in a wake-up mode, not a state: the waker will sleep at once */
+#define TASK_STATE_MASK		0x0fff
+/* In a wake-up mode, not states: the waker will sleep at once; the waker and the woken work on the same thing. */
+#define WAKE_SYNC		0x1000
+#define WAKE_LOCAL		0x2000
 #define TASK_NORMAL		(TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)
 
 void sched_init(void);				/* boot CPU; makes the idle task of CPU 0 out of the boot context */

@@ -31,7 +31,7 @@ void wait_entry_init(struct wait_entry *e)
 bool default_wake_function(struct wait_entry *entry, unsigned int mode, u32 key)
 {
 	(void)key;
-	return wake_up_state(entry->task, mode);
+	return wake_up_state(entry->task, mode | WAKE_LOCAL);
 }
 
 /* A waiter that was woken is off the queue, so the next wake-up is not wasted on it. */
