@@ -36,7 +36,7 @@
 #define PENDING_MASK	0xfffful		/* page->unmap_gen: number of its records; the generation above */
 #define NR_BUCKETS	256u
 
-/* One translation that was taken out of a table and not yet flushed. All fields: pending.lock. */
+/* One translation that was taken out of a table and not yet flushed. All fields: the bucket's lock. */
 struct unmapped {
 	struct unmapped	*next;
 	struct mm	*mm;
@@ -49,12 +49,21 @@ struct unmapped {
 	bool		 active_flushed;	/* table: only lazy CPUs are left */
 };
 
+/* By mm, so that address spaces do not wait for each other: a lock that all CPUs share would hide races by its own waits. */
+static struct unmapped_bucket {
+	struct spinlock	 lock;			/* LOCK_LEAF_IRQ */
+	struct unmapped	*first;			/* lock */
+} __aligned(64) buckets[NR_BUCKETS];
+
+/* Records not in use: some with each CPU (interrupts off), the rest here. */
+#define RECORD_BATCH	128u
 static struct {
 	struct spinlock	 lock;			/* LOCK_LEAF_IRQ */
-	struct unmapped	*buckets[NR_BUCKETS];	/* by mm */
-	struct unmapped	*unused;
-	u64		 overflows;		/* records that found no room: checks not made */
-} pending = { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) };
+	struct unmapped	*first;			/* lock */
+	u64		 overflows;		/* A  no record to be had: checks not made */
+} pool = { .lock = SPINLOCK_INIT(LOCK_LEAF_IRQ) };
+struct record_cache { struct unmapped *first; u64 nr; };
+static DEFINE_PER_CPU(struct record_cache, record_cache);
 
 /* Enough for every CPU to have one full gather (mm/tlb.c keeps them short in debug builds). */
 void debug_frames_init(u64 nr_frames)
@@ -62,46 +71,92 @@ void debug_frames_init(u64 nr_frames)
 	u64 n = clamp(nr_frames / 8, 2048ul, 65536ul);
 	struct unmapped *u = boot_alloc(n * sizeof(*u), 64);
 
+	for (unsigned int i = 0; i < NR_BUCKETS; i++)
+		spin_lock_init(&buckets[i].lock, LOCK_LEAF_IRQ);
 	for (u64 i = 0; i < n; i++) {
-		u[i].next = pending.unused;
-		pending.unused = &u[i];
+		u[i].next = pool.first;
+		pool.first = &u[i];
 	}
+}
+
+static void move_record(struct unmapped **from, struct unmapped **to)
+{
+	struct unmapped *u = *from;
+
+	*from = u->next;
+	u->next = *to;
+	*to = u;
+}
+
+/* Interrupts off, no bucket locked. */
+static struct unmapped *get_record(void)
+{
+	struct record_cache *rc = this_cpu_ptr(&record_cache);
+
+	if (!rc->first) {
+		spin_lock(&pool.lock);
+		for (; pool.first && rc->nr < RECORD_BATCH; rc->nr++)
+			move_record(&pool.first, &rc->first);
+		spin_unlock(&pool.lock);
+	}
+	struct unmapped *u = rc->first;
+	if (u) {
+		rc->first = u->next;
+		rc->nr--;
+	}
+	return u;
+}
+
+/* Interrupts off, no bucket locked. @list: a chain of records. */
+static void put_records(struct unmapped *list)
+{
+	struct record_cache *rc = this_cpu_ptr(&record_cache);
+
+	for (; list; rc->nr++)
+		move_record(&list, &rc->first);
+	if (rc->nr < 8 * RECORD_BATCH)
+		return;
+	spin_lock(&pool.lock);
+	for (; rc->nr > RECORD_BATCH; rc->nr--)
+		move_record(&rc->first, &pool.first);
+	spin_unlock(&pool.lock);
 }
 
 /* -- stale translations ---------------------------------------------------------------------------------------- */
 
-static struct unmapped **bucket(const struct mm *mm)
+static struct unmapped_bucket *bucket(const struct mm *mm)
 {
-	return &pending.buckets[mm->context_id % NR_BUCKETS];
+	return &buckets[mm->context_id % NR_BUCKETS];
+}
+
+/* One more record, at @gen. A page may be unmapped in several address spaces at once. */
+static void page_count_record(struct page *p, u64 gen)
+{
+	u64 old = READ_ONCE(p->unmap_gen), new_val;
+
+	do {
+		new_val = gen << 16 | ((old & PENDING_MASK) + 1);
+	} while (!__atomic_compare_exchange_n(&p->unmap_gen, &old, new_val, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
 static void remember(struct mm *mm, uintptr_t addr, size_t size, pfn_t pfn, bool table, uintptr_t caller)
 {
-	struct page *p = pfn_to_page(pfn);
 	u64 gen = __atomic_load_n(&mm->tlb_gen, __ATOMIC_RELAXED);
-	unsigned long flags = spin_lock_irqsave(&pending.lock);
-	struct unmapped *u = pending.unused;
+	struct unmapped_bucket *b = bucket(mm);
+	unsigned long flags = local_irq_save();
+	struct unmapped *u = get_record();
 
 	if (u) {
-		pending.unused = u->next;
-		*u = (struct unmapped){ .next = *bucket(mm), .mm = mm, .addr = addr, .size = size, .pfn = pfn, .gen = gen,
-					.caller = caller, .table = table };
-		*bucket(mm) = u;
-		p->unmap_gen = gen << 16 | ((p->unmap_gen & PENDING_MASK) + 1);
+		*u = (struct unmapped){ .mm = mm, .addr = addr, .size = size, .pfn = pfn, .gen = gen, .caller = caller, .table = table };
+		page_count_record(pfn_to_page(pfn), gen);
+		spin_lock(&b->lock);
+		u->next = b->first;
+		b->first = u;
+		spin_unlock(&b->lock);
 	} else {
-		pending.overflows++;
+		__atomic_fetch_add(&pool.overflows, 1, __ATOMIC_RELAXED);
 	}
-	spin_unlock_irqrestore(&pending.lock, flags);
-}
-
-static void forget(struct unmapped **link)
-{
-	struct unmapped *u = *link;
-
-	pfn_to_page(u->pfn)->unmap_gen--;
-	*link = u->next;
-	u->next = pending.unused;
-	pending.unused = u;
+	local_irq_restore(flags);
 }
 
 void debug_entry_changed(const void *slot, u64 old, u64 new_val, uintptr_t caller)
@@ -127,9 +182,12 @@ void debug_entry_changed(const void *slot, u64 old, u64 new_val, uintptr_t calle
 
 void debug_flushed(struct mm *mm, uintptr_t start, uintptr_t end, bool tables)
 {
-	unsigned long flags = spin_lock_irqsave(&pending.lock);
+	struct unmapped_bucket *b = bucket(mm);
+	struct unmapped *settled = NULL;
+	unsigned long flags = local_irq_save();
 
-	for (struct unmapped **link = bucket(mm); *link; ) {
+	spin_lock(&b->lock);
+	for (struct unmapped **link = &b->first; *link; ) {
 		struct unmapped *u = *link;
 		/* The last table reaches beyond the last user address. */
 		bool covered = u->mm == mm && u->addr >= start && min(u->addr + u->size, TASK_SIZE) <= end;
@@ -138,34 +196,38 @@ void debug_flushed(struct mm *mm, uintptr_t start, uintptr_t end, bool tables)
 			u->active_flushed |= covered;
 			covered = tables && u->active_flushed;
 		}
-		if (covered)
-			forget(link);
-		else
+		if (covered) {
+			__atomic_fetch_sub(&pfn_to_page(u->pfn)->unmap_gen, 1, __ATOMIC_RELAXED);
+			move_record(link, &settled);
+		} else {
 			link = &u->next;
+		}
 	}
-	spin_unlock_irqrestore(&pending.lock, flags);
+	spin_unlock(&b->lock);
+	put_records(settled);
+	local_irq_restore(flags);
 }
 
 u64 debug_pending_translations(struct mm *mm)
 {
+	struct unmapped_bucket *b = bucket(mm);
 	u64 n = 0;
-	unsigned long flags = spin_lock_irqsave(&pending.lock);
+	unsigned long flags = spin_lock_irqsave(&b->lock);
 
-	for (struct unmapped *u = *bucket(mm); u; u = u->next)
+	for (struct unmapped *u = b->first; u; u = u->next)
 		n += u->mm == mm;
-	spin_unlock_irqrestore(&pending.lock, flags);
+	spin_unlock_irqrestore(&b->lock, flags);
 	return n;
 }
 
+/* The system stops here: the lists are read as they are, without locks. */
 static void __noreturn stale_bug(pfn_t pfn, uintptr_t caller)
 {
 	const struct unmapped *found = NULL;
 
-	spin_lock_irqsave(&pending.lock);
 	for (unsigned int b = 0; b < NR_BUCKETS && !found; b++)
-		for (found = pending.buckets[b]; found && found->pfn != pfn; )
+		for (found = buckets[b].first; found && found->pfn != pfn; )
 			found = found->next;
-	__spin_unlock(&pending.lock);
 	if (!found)
 		panic("frame %lx: unflushed translations counted, none found; freed by %pS", pfn, (void *)caller);
 	panic("stale translation: %s %lx freed by %pS, but CPUs %lx may still use it at %lx of mm %p:\n"
@@ -297,7 +359,7 @@ static ssize_t leaks_show(void *arg, char *buf, size_t size)
 	debug_leak_report();
 	return scnprintf(buf, size, "frames_used %lu\nslab %ld\npage_tables %ld\nvmalloc %lu\nunfollowed %lu\n",
 			 nr_total_pages() - nr_free_pages(), vm_counter_read(VM_nr_slab),
-			 vm_counter_read(VM_nr_page_table_pages), vmalloc_nr_pages(), pending.overflows);
+			 vm_counter_read(VM_nr_page_table_pages), vmalloc_nr_pages(), pool.overflows);
 }
 
 static const struct text_file_ops alloc_fail_ops = { .show = alloc_fail_show, .store = alloc_fail_store };
@@ -321,8 +383,8 @@ void debug_leak_report(void)
 	       nr_total_pages(), nr_free_pages(), vm_counter_read(VM_nr_slab), vm_counter_read(VM_nr_page_table_pages),
 	       vm_counter_read(VM_nr_kernel_stack), vmalloc_nr_pages(), vm_counter_read(VM_nr_anon_pages),
 	       vm_counter_read(VM_nr_file_pages));
-	if (pending.overflows)
-		printk("stale-translation checker: %lu translations not followed for want of records", pending.overflows);
+	if (pool.overflows)
+		printk("stale-translation checker: %lu translations not followed for want of records", pool.overflows);
 	for (char *line = text; *line; ) {
 		char *end = strchr(line, '\n');
 

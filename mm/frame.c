@@ -367,8 +367,9 @@ static struct page *take_frames(unsigned int gfp, unsigned int order)
 	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
 	if (!fc->nr)
 		cache_refill(fc, gfp);
+	struct page *p = cache_pop();		/* before anybody else on this CPU can take them */
 	local_irq_restore(flags);
-	return cache_pop();
+	return p;
 }
 
 /*
@@ -381,7 +382,7 @@ static __attribute__((noinline)) struct page *alloc_pages_slow(unsigned int gfp,
 	assert(order <= MAX_ORDER);
 	struct page *p = take_frames(gfp, order);
 
-	if (!p && !(gfp & GFP_ATOMIC) && preempt_count() == 0 && !irqs_disabled()) {
+	if (!p && !(gfp & (GFP_ATOMIC | GFP_NORETRY)) && preempt_count() == 0 && !irqs_disabled()) {
 		drain_frame_caches();
 		p = take_frames(gfp, order);
 	}

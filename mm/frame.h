@@ -6,17 +6,17 @@
 
 #define MAX_ORDER	18
 
-#define GFP_KERNEL	0x00u	/* may sleep: waits for the OOM killer's victim, never for I/O */
-#define GFP_ATOMIC	0x01u	/* never sleeps; may use the emergency reserve */
+#define GFP_KERNEL	0x00u	/* may wait for other CPUs to give back cached frames (if no spin lock is held); never for I/O */
+#define GFP_ATOMIC	0x01u	/* never waits; may use the emergency reserve */
 #define GFP_ZERO	0x02u	/* cleared */
 #define GFP_NOWARN	0x04u
 #define GFP_USER	0x08u	/* for user pages and page cache: leaves the reserve for the kernel */
-#define GFP_NORETRY	0x10u	/* fail instead of waiting for memory */
+#define GFP_NORETRY	0x10u	/* fail at once, do not trouble other CPUs */
 
 /* 1 << order frames, refcount 1 in the head; NULL when there is no memory. */
 struct page *alloc_pages(unsigned int gfp, unsigned int order);
 static inline struct page *alloc_page(unsigned int gfp) { return alloc_pages(gfp, 0); }
-void free_pages(struct page *p, unsigned int order);	/* refcount must be 1 or 0; page not mapped */
+void free_pages(struct page *p, unsigned int order);	/* the owner's count (1, or 0 if frozen) goes; page not mapped */
 /* Directly mapped address forms. */
 void *get_free_page(unsigned int gfp);
 void free_page(void *kaddr);
