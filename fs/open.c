@@ -526,8 +526,30 @@ SYSCALL_DEFINE(ftruncate, int fd, long length)
 	return err;
 }
 
-#define FALLOC_FL_KEEP_SIZE	1
-#define FALLOC_FL_PUNCH_HOLE	2
+#define FALLOC_FL_KEEP_SIZE	0x01
+#define FALLOC_FL_PUNCH_HOLE	0x02
+#define FALLOC_FL_COLLAPSE	0x08
+#define FALLOC_FL_ZERO_RANGE	0x10
+#define FALLOC_FL_INSERT	0x20
+#define FALLOC_FL_UNSHARE	0x40
+
+/* One kind of change at a time, and which of them may, must or cannot keep the size. What a file system can do is its own affair. */
+static bool fallocate_mode_exists(int mode)
+{
+	switch (mode & ~FALLOC_FL_KEEP_SIZE) {
+	case 0:
+	case FALLOC_FL_ZERO_RANGE:
+	case FALLOC_FL_UNSHARE:
+		return true;
+	case FALLOC_FL_PUNCH_HOLE:
+		return mode & FALLOC_FL_KEEP_SIZE;
+	case FALLOC_FL_COLLAPSE:
+	case FALLOC_FL_INSERT:
+		return !(mode & FALLOC_FL_KEEP_SIZE);
+	default:
+		return false;
+	}
+}
 
 static int do_fallocate(struct file *f, int mode, loff_t off, loff_t len)
 {
@@ -535,7 +557,7 @@ static int do_fallocate(struct file *f, int mode, loff_t off, loff_t len)
 
 	if (off < 0 || len <= 0)
 		return -EINVAL;
-	if ((mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE)) || mode == FALLOC_FL_PUNCH_HOLE)
+	if (!fallocate_mode_exists(mode))
 		return -EOPNOTSUPP;
 	if (!(f->mode & FMODE_WRITE))
 		return -EBADF;

@@ -12,6 +12,7 @@
 #include "kernel/task.h"
 #include "mm/frame.h"
 #include "mm/gup.h"
+#include "mm/rmap.h"
 #include "mm/slab.h"
 #include "mm/uaccess.h"
 
@@ -507,6 +508,8 @@ static ssize_t splice_one_page(struct pipe *p, uintptr_t addr, size_t len)
 		return ret;
 	}
 	bool was_empty = pipe_empty(p);
+	if (page == zero_page)
+		get_page(page);		/* pinning does not count it, but the slot's put_page() will */
 	*slot_at(p, p->head) = (struct pipe_slot){ .page = page, .offset = offset, .len = (u32)n, .shared = true };
 	p->head++;
 	mutex_unlock(&p->lock);
