@@ -248,6 +248,20 @@ static void tell_contents(void)
 	tell("\n  = %s", text);
 }
 
+static void tell_locked(void)
+{
+	char text[4096], *line;
+	int fd = open("/proc/self/status", O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	MUST(n > 0);
+	close(fd);
+	text[n] = '\0';
+	line = strstr(text, "VmLck:");
+	MUST(line != NULL);
+	tell(" locked %ld kB", atol(line + 6));
+}
+
 static void tell_result(long ret)
 {
 	int err = errno;
@@ -289,8 +303,12 @@ static void call_mmap(void)
 		prot |= PROT_READ;
 	if (flags & MAP_FIXED ? destroys_others(addr, len) : !(flags & 0x100000) && len > 1ul << 40)
 		return;
-	if ((flags & MAP_FIXED) && addr < ARENA)
+	if ((flags & (MAP_FIXED | 0x100000)) && addr < ARENA)
 		return;		/* root may map low pages: keep them free */
+	if (addr > -PAGE)
+		return;		/* Linux takes such an address for an error number */
+	if (fd == FD_BASE + FD_ZERO && (flags & MAP_SHARED) && !(flags & MAP_ANONYMOUS))
+		return;		/* shared anonymous memory on Linux, with the offset in it */
 	tell("mmap %lx %lx prot %x flags %x fd %d off %lx", addr, len, prot, flags, fd, off);
 	long ret = syscall(SYS_mmap, addr, len, prot, flags, fd, off);
 	bool away = ret != -1 && ((unsigned long)ret < ARENA || (unsigned long)ret >= ARENA_END);
@@ -372,7 +390,8 @@ static void call_madvise(void)
 	unsigned long addr = any_address(), len = any_length(addr);
 	int what = PICK(advice);
 
-	if (destroys_others(addr, len))
+	/* It goes on behind holes and kernel addresses: whatever starts below the arena's end must end there, or wrap. */
+	if (destroys_others(addr, len) || (addr < TASK_SIZE && len > PAGES * PAGE && len < -addr - PAGE))
 		return;
 	tell("madvise %lx %lx %d", addr, len, what);
 	tell_result(syscall(SYS_madvise, addr, len, what));
@@ -513,8 +532,6 @@ static void call_access(void)
 	tell_access(addr, one_in(2));
 }
 
-static bool wiped_or_absent_differs;
-
 /* A child looks at the same arena, writes to it, and is gone. */
 static void call_fork(void)
 {
@@ -537,7 +554,6 @@ static void call_fork(void)
 	}
 	MUST(waitpid(pid, &status, 0) == pid);
 	tell(" -> child saw %x", status);
-	(void)wiped_or_absent_differs;
 }
 
 static void (*const calls[])(void) = {
@@ -567,6 +583,8 @@ static void run(unsigned long seed, unsigned long count)
 		tell_maps();
 		if (i % 4 == 3)
 			tell_contents();
+		if (i % 16 == 15)
+			tell_locked();
 		tell("\n");
 	}
 	if (!verbose)

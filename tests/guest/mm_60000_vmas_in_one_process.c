@@ -1,20 +1,11 @@
 /*
  * Sixty thousand VMAs in one process, made by mmap and by mprotect in a scattered order: each is found, changed, merged and
- * unmapped, and no operation gets slow with their number. Rules A2, A3, A6.
+ * unmapped again. Rules A2, A3, A6.
+ * timeout: 180
  */
 #include "mm_test.h"
 
-#include <time.h>
-
 #define PAGES	60000ul
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* Lines of maps, in pieces: the whole would be megabytes. */
 static long count_lines(void)
@@ -39,7 +30,6 @@ int main(void)
 {
 	char *p = map_pages(PAGES, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE);
 	long before = count_lines();
-	double start = now(), made, touched, gone;
 
 	catch_faults();
 	for (size_t i = 0; i < PAGES; i++) {
@@ -48,7 +38,6 @@ int main(void)
 		if (page & 1)
 			MUST(mprotect(p + page * PAGE, PAGE, RW) == 0);
 	}
-	made = now();
 	long after = count_lines();
 	CHECK(after >= before + (long)PAGES - 2 && after <= before + (long)PAGES);
 
@@ -63,7 +52,6 @@ int main(void)
 			CHECK_FAULT(SIGSEGV, SEGV_ACCERR, p + page * PAGE, access_byte((unsigned long)p + page * PAGE, READ));
 		}
 	}
-	touched = now();
 
 	/* the limit is near: no more than 65530 */
 	size_t more = 0;
@@ -77,7 +65,7 @@ int main(void)
 	}
 	long all = count_lines();
 	CHECK(all >= 65526 && all <= 65533);
-	CHECK_EQUAL(all - after, (long)more);
+	CHECK(labs(all - after - (long)more) <= 3);		/* the new mapping, and the last split may have got half its way */
 	CHECK(munmap(q, 8000 * PAGE) == 0);
 
 	/* a child has them all */
@@ -90,7 +78,7 @@ int main(void)
 	MUST(waitpid(pid, &status, 0) == pid);
 	CHECK_EQUAL(0, status);
 
-	/* back to one, the other way round */
+	/* half of them back to one, the other way round */
 	for (size_t i = PAGES; i-- > PAGES / 2; ) {
 		size_t page = scattered(i);
 
@@ -100,9 +88,7 @@ int main(void)
 	CHECK(count_lines() < before + (long)PAGES * 6 / 10);
 	CHECK(munmap(p + PAGE, (PAGES - 2) * PAGE) == 0);
 	CHECK_EQUAL(before + 1, count_lines());
-	gone = now();
 	CHECK(munmap(p, PAGES * PAGE) == 0);
 
-	printf("made in %.2f s, touched in %.2f s, taken apart in %.2f s\n", made - start, touched - made, gone - touched);
 	test_end();
 }

@@ -118,13 +118,19 @@ static void write_seals(void)
 static void holes(void)
 {
 	int fd = make_memfd(8, 0);
-	char *s = mmap(NULL, 8 * PAGE, RW, MAP_SHARED, fd, 0), *q = mmap(NULL, 8 * PAGE, RW, MAP_PRIVATE, fd, 0), buf[16];
+	char *s = mmap(NULL, 8 * PAGE, RW, MAP_SHARED, fd, 0), *q = mmap(NULL, 8 * PAGE, RW, MAP_PRIVATE, fd, 0), buf[16], path[64];
 	const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 	struct stat st;
 
 	CHECK_ERRNO(EINVAL, fallocate(fd, 0, 0, 0));
 	CHECK_ERRNO(EINVAL, fallocate(fd, 0, -1, PAGE));
 	CHECK_ERRNO(EOPNOTSUPP, fallocate(fd, FALLOC_FL_PUNCH_HOLE, 0, PAGE));
+	CHECK_ERRNO(EOPNOTSUPP, fallocate(fd, 0x10, 0, PAGE));			/* ZERO_RANGE exists, but not here */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int ro = open(path, O_RDONLY);
+	CHECK_ERRNO(EBADF, fallocate(ro, 0x10, 0, PAGE));
+	CHECK_ERRNO(EOPNOTSUPP, fallocate(ro, 0x80, 0, PAGE));			/* no such mode at all */
+	close(ro);
 	CHECK_ERRNO(EFBIG, fallocate(fd, 0, 0x7ffffffffffff000, PAGE));
 	CHECK_ERRNO(EINVAL, ftruncate(fd, -1));
 

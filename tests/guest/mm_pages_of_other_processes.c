@@ -185,6 +185,14 @@ static void splices(void)
 	CHECK_EQUAL(10, vmsplice(ends[1], &cut, 1, 0));
 	CHECK_EQUAL(10, read(ends[0], buf, sizeof(buf)));
 
+	/* the page of zeros is nobody's to free, however often it has been in a pipe */
+	v.iov_base = p + 3 * PAGE;
+	for (int i = 0; i < 200; i++) {
+		CHECK_EQUAL(PAGE, vmsplice(ends[1], &v, 1, 0));
+		CHECK_EQUAL(PAGE, read(ends[0], buf, sizeof(buf)));
+	}
+	CHECK_EQUAL(0, buf[0]);
+
 	/* out of a pipe it is a read */
 	v.iov_base = p + 2 * PAGE;
 	CHECK_EQUAL(3, write(ends[1], "abc", 3));

@@ -119,7 +119,7 @@ static void fairness(void)
 static void latency(void)
 {
 	pid_t pids[16];
-	int n = nr_cpus * 2;
+	int n = nr_cpus * 2 < 16 ? nr_cpus * 2 : 16;
 	long worst = 0;
 
 	for (int i = 0; i < n; i++) {

@@ -30,6 +30,9 @@ xz			xz-utils
 # Where both compilers are to be tried.
 [ "${CI-}" != true ] || needs+='clang			clang
 '
+# What draws pictures: make experiments.
+[ "${EXPERIMENTS-}" != 1 ] || needs+='/usr/lib/python3/dist-packages/matplotlib/__init__.py	python3-matplotlib
+'
 missing=()
 while read -r thing package; do
 	[ -n "$thing" ] || continue

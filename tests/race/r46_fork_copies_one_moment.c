@@ -92,8 +92,7 @@ static void forced(void)
 	actor_create(&forker, fork_once, NULL);
 	actor_create(&writer, write_both, NULL);
 	actor_start_and_hold(&forker, "fork_table_copied");
-	writer.start = 1;
-	wait_flag(&writer.done, 300);
+	actor_try(&writer);
 	go();
 	actor_join(&writer);
 	actor_join(&forker);

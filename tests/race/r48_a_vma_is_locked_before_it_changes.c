@@ -89,8 +89,7 @@ static void forced(void)
 	actor_create(&writer, write_once, (void *)p);
 	actor_create(&mapper, map_read_only, (void *)p);
 	actor_start_and_hold(&writer, "anon_page_ready");
-	mapper.start = 1;
-	wait_flag(&mapper.done, 300);		/* as it should be, it waits for the fault */
+	actor_try(&mapper);		/* as it should be, it waits for the fault */
 	go();
 	actor_join(&mapper);
 	actor_join(&writer);

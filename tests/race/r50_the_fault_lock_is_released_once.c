@@ -124,7 +124,8 @@ static void forced(void)
 	alarm(20);		/* a hang is a failure */
 	for (size_t s = 0; s < 4; s++)
 		for (size_t r = 0; r < 2; r++)
-			for (int shared = s == 3; shared < 2; shared++)
+			/* Shared pages end with COMPLETED anyhow, and nothing is injected; a private futex has no look-up. */
+			for (int shared = s == 3; shared < (s == 3 || !r ? 2 : 1); shared++)
 				one_result(sites[s], results[r], shared);
 	alarm(0);
 }

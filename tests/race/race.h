@@ -151,7 +151,7 @@ static bool is_held(const char *window)
 	char want[64], text[2048];
 	size_t n = (size_t)snprintf(want, sizeof(want), "hold %s:", window);
 
-	for (double end = now() + 1.5; now() < end; sched_yield()) {
+	for (double end = now() + 10; now() < end; sched_yield()) {
 		int fd = open(RACE_FILE, O_RDONLY);
 		ssize_t got = read(fd, text, sizeof(text) - 1);
 
@@ -184,6 +184,24 @@ static bool wait_flag(volatile int *flag, int ms)
 		if (now() >= end)
 			return false;
 	return true;
+}
+
+/* Asleep in the kernel, for a lock: that is how we see that somebody has to wait. */
+static bool is_blocked(pid_t tid)
+{
+	char path[64], text[512], *end;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	end = strrchr(text, ')');
+	return end && end[1] == ' ' && end[2] == 'D';
 }
 
 /* -- threads -- */
@@ -304,6 +322,17 @@ static void actor_start_and_hold(struct actor *a, const char *window)
 	}
 }
 
+/* Starts it and returns when it is through, or waits for what another one holds. */
+__attribute__((unused))
+static void actor_try(struct actor *a)
+{
+	int blocked = 0;
+
+	a->start = 1;
+	for (double end = now() + 4; !a->done && blocked < 20 && now() < end; sleep_ms(2))
+		blocked = is_blocked(a->tid) ? blocked + 1 : 0;
+}
+
 __attribute__((unused))
 static void actor_join(struct actor *a)
 {
@@ -360,7 +389,7 @@ static void run_race(void (*racing)(void), void (*forced)(void), long slack)
 			break;
 		sleep_ms(100);
 	}
-	if (lost > (have_windows() ? slack : slack + 4096)) {
+	if (lost > (have_windows() ? slack : 32768)) {
 		printf("%ld pages are missing afterwards, at most %ld may be\n", lost, slack);
 		test_failures++;
 	}
