@@ -73,7 +73,7 @@ CFLAGS_release := -O2
 CFLAGS_debug   := -O1 -DDEBUG=1
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
-.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench iso usb loc format stack oracle FORCE
+.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
 
@@ -182,6 +182,11 @@ check-slow: deps
 bench: deps
 	@python3 -B user/bench/bench.py
 
+# Debian's own python3: the one that has matplotlib.
+experiments: deps
+	@EXPERIMENTS=1 tests/lib/deps.sh
+	@/usr/bin/python3 -B user/bench/experiments.py
+
 unit: deps
 	@tests/run.sh unit
 
@@ -218,6 +223,7 @@ help:
 	@echo 'make test         every quick test; ends with "N passed, N failed, N skipped"'
 	@echo 'make check-slow   the quick tests and the long ones'
 	@echo 'make bench        what operations cost, in instructions, beside Linux: build/bench.csv'
+	@echo 'make experiments  published measurements repeated, as tables and pictures: build/experiments/ (QUICK=1: smaller)'
 	@echo 'make unit         only the tests that run on the host (ASan, UBSan)'
 	@echo 'make iso          build/faultline.iso: for CD, USB stick, BIOS and UEFI'
 	@echo 'make usb DEV=/dev/sdX   write it to a stick, after asking'
