@@ -46,6 +46,7 @@ def all_source():
         for base, _, files in os.walk(os.path.join(TOP, d)):
             for name in files:
                 if name.endswith((".c", ".h", ".S", ".py", ".sh", ".cc")):
+                    text.append(os.path.splitext(name)[0])		# a test is named for its behaviour
                     with open(os.path.join(base, name), encoding="utf-8", errors="replace") as f:
                         text.append(f.read())
     text.append(read("Makefile"))
