@@ -123,7 +123,8 @@ def draw(rows, mb):
     def colour(r):
         return grey if r["kernel"] == "linux" else done if r["fault_completed"] == "on" else retry
 
-    fig, (a, b, c) = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", width_ratios=(3, 3, 3))
+    fig, (a, b, c) = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+    fig.get_layout_engine().set(w_pad=0.15)
     fig.suptitle(f"First write to each page of {mb} MB of shared memory")
 
     bars = a.bar([name(r) for r in shmem], [r["per_page"] for r in shmem], color=[colour(r) for r in shmem], width=0.6)
@@ -145,7 +146,7 @@ def draw(rows, mb):
     names = [name(r) for r in disk]
     c.bar(names, work, color=[colour(r) for r in disk], width=0.6)
     bars = c.bar(names, waits, bottom=work, color=wait, edgecolor=grey, width=0.6)
-    c.bar_label(bars, [f"throttled {w} ms" for w in waits], label_type="center")
+    c.bar_label(bars, [f"throttled\n{w} ms" for w in waits], label_type="center")
     c.bar_label(c.containers[0], [f"{w:.0f} ms" for w in work], label_type="center", color="white")
     c.set_title("delayfs: milliseconds in all", fontsize=11)
     for ax in (a, b, c):
