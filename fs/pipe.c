@@ -558,13 +558,12 @@ SYSCALL_DEFINE(vmsplice, int fd, const struct iovec __user *uiov, unsigned long 
 	f = fd_get(fd);
 	if (!f)
 		return -EBADF;
-	ret = -EBADF;
-	if (!file_pipe(f))
-		goto put;
 	ret = import_iovec(uiov, nr, &iov, fast, ARRAY_SIZE(fast));
 	if (ret <= 0)
-		goto put;
-	if (f->mode & FMODE_WRITE) {
+		goto free_vector;
+	if (!file_pipe(f)) {
+		ret = -EBADF;		/* Linux looks at the vector first, and needs no pipe for nothing */
+	} else if (f->mode & FMODE_WRITE) {
 		ret = splice_user_to_pipe(f, iov, nr, flags);
 	} else {
 		struct iov_iter it;
@@ -572,9 +571,9 @@ SYSCALL_DEFINE(vmsplice, int fd, const struct iovec __user *uiov, unsigned long 
 		iov_iter_init(&it, iov, nr, (size_t)ret);
 		ret = pipe_read(f, &it, NULL);
 	}
+free_vector:
 	if (iov != fast)
 		kfree(iov);
-put:
 	file_put(f);
 	return ret;
 }
