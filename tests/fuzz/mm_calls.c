@@ -481,6 +481,18 @@ static void call_read_write(void)
 		tell_result(read(FD_BASE + FD_ZERO, (void *)addr, len));
 }
 
+/* Whether a mapping that may be written to but not read lies in the range. */
+static bool is_write_only(unsigned long addr, unsigned long len)
+{
+	unsigned long start, end;
+	char rights[5];
+
+	for (char *line = read_maps(); line && *line; line = strchr(line, '\n') + 1)
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) == 3 && start < addr + len && end > addr && rights[0] == '-' && rights[1] == 'w')
+			return true;
+	return false;
+}
+
 static void call_vmsplice(void)
 {
 	unsigned long addr = any_address(), len = any_length(addr);
@@ -491,6 +503,8 @@ static void call_vmsplice(void)
 
 	if (fd == FD_BASE + FD_PIPE_READ)
 		return;
+	if (is_write_only(addr, v.iov_len))
+		return;		/* Linux reads such a page if it is present, and refuses if it would have to fault */
 	tell("vmsplice %d %lx %lx flags %x", fd, addr, v.iov_len, flags | 2);
 	long ret = syscall(SYS_vmsplice, fd, &v, 1ul, flags | 2);
 	tell_result(ret);

@@ -170,6 +170,7 @@ static void splices(void)
 	CHECK_ERRNO(EINVAL, vmsplice(ends[1], &v, 1025, 0));
 	CHECK_EQUAL(0, vmsplice(ends[1], &v, 0, 0));
 	CHECK_ERRNO(EFAULT, vmsplice(ends[1], (void *)8, 1, 0));
+	CHECK_ERRNO(EFAULT, vmsplice(file, (void *)8, 1, 0));		/* the vector before the kind of file */
 	CHECK_ERRNO(EFAULT, vmsplice(ends[1], &hole, 1, 0));
 
 	memset(p, 'v', 2 * PAGE);
