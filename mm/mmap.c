@@ -115,6 +115,12 @@ long vm_mmap(struct file *file, uintptr_t addr, size_t len, unsigned long prot, 
 	size_t populate = 0;
 	long ret = -EINTR;
 
+	/* The old way to ask for shared anonymous memory. */
+	if (file && file_is_zero_device(file) && (flags & MAP_TYPE) == MAP_SHARED &&
+	    (file->mode & (FMODE_READ | FMODE_WRITE)) == (FMODE_READ | FMODE_WRITE)) {
+		file = NULL;
+		pgoff = 0;
+	}
 	if (!file && (flags & MAP_TYPE) == MAP_SHARED && len && len <= TASK_SIZE) {
 		zero = shmem_file_create("dev/zero", ALIGN_UP(len, PAGE_SIZE));
 		if (IS_ERR(zero))
