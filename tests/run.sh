@@ -1,7 +1,8 @@
 #!/bin/bash
 # Run the tests, group by group, and count.
 #
-#     tests/run.sh [--slow] [GROUP]...		groups: build unit guest race stress boot door; all of them without a name
+#     tests/run.sh [--slow] [GROUP]...		groups: build unit docs model guest race race-fails stress boot door. Without a name:
+#						all of them, race-fails only with --slow
 #
 # A group is a program that prints `ok: NAME`, `FAIL: NAME: WHY` and `skip: NAME: WHY` lines and, when it got to its end,
 # `end: GROUP`. A group that does not get there, or that failed without naming a test, counts as one failure more.
@@ -14,11 +15,11 @@ groups=()
 for word in "$@"; do
 	case $word in
 	--slow)	slow=--slow ;;
-	-*)	echo "usage: tests/run.sh [--slow] [build|unit|guest|race|stress|boot|door]..." >&2; exit 2 ;;
+	-*)	echo "usage: tests/run.sh [--slow] [build|unit|docs|model|guest|race|race-fails|stress|boot|door]..." >&2; exit 2 ;;
 	*)	groups+=("$word") ;;
 	esac
 done
-[ ${#groups[@]} -gt 0 ] || groups=(build unit guest race stress boot door)
+[ ${#groups[@]} -gt 0 ] || groups=(build unit docs model guest race ${slow:+race-fails} stress boot door)
 export SLOW=$slow
 
 has_tests() { compgen -G "tests/$1/*.c" >/dev/null || compgen -G "tests/$1/*.cc" >/dev/null || compgen -G "tests/$1/*.sh" >/dev/null; }
@@ -27,6 +28,9 @@ command_of() {
 	case $1 in
 	build)		echo tests/build.sh ;;
 	unit)		echo python3 -B tests/lib/unit_tests.py ;;
+	docs)		echo python3 -B tests/docs_check.py ;;
+	model)		echo tests/model/run.sh ;;
+	race-fails)	echo python3 -B tests/lib/race_fails.py ;;
 	guest|race)	echo python3 -B tests/lib/guest_tests.py $slow tests/$1 ;;
 	stress)		echo python3 -B tests/lib/guest_tests.py $slow --kernel faultline tests/stress ;;
 	boot)		echo python3 -B tests/boot/matrix.py $slow ;;

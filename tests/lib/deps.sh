@@ -26,6 +26,8 @@ xz			xz-utils
 /usr/include/lua5.4/lua.h	liblua5.4-dev
 /usr/include/sqlite3.h	libsqlite3-dev
 /usr/include/libtcc.h	libtcc-dev
+spin			spin
+patch			patch
 '
 # Where both compilers are to be tried.
 [ "${CI-}" != true ] || needs+='clang			clang

@@ -219,6 +219,8 @@ def run_boot(kernel, boot, tests, output, report):
             return
         how = "the kernel panicked" if guest.returncode == 125 else "the guest hung" if guest.returncode == 124 else \
             f"the run ended with status {guest.returncode}"
+        if running is None:
+            how = "no test began: " + how
         # With no test to blame (the guest never got going) blame the first, so that this loop always ends.
         victim = running or left[0]
         report(victim, cpus, how, 0, (text or "") + said)

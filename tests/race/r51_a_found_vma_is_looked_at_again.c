@@ -71,14 +71,19 @@ static void racing(void)
 
 /* -- forced: unmapped between finding and locking -- */
 
-static volatile int signal_got = -1;
+static volatile int signal_got = -1, is_ready, may_read;
 
 static void read_once(void *arg)
 {
+	volatile long *p = arg;
 	long v;
 
 	run_on(1);
-	signal_got = touch(arg, false, &v);
+	touch(p - 512, false, &v);	/* what else this needs is there now: the next fault is the one */
+	is_ready = 1;
+	while (!may_read)
+		__asm__ volatile("pause");
+	signal_got = touch(p, false, &v);
 }
 
 static void forced(void)
@@ -93,7 +98,11 @@ static void forced(void)
 	p[0] = p[2 * PAGE] = 1;		/* the table stays */
 	MUST(mprotect(p + PAGE, PAGE, PROT_READ) == 0);
 	actor_create(&reader, read_once, p + PAGE);
-	actor_start_and_hold(&reader, "vma_lock_found");
+	reader.start = 1;
+	MUST(wait_flag(&is_ready, 5000));
+	hold("vma_lock_found", reader.tid);
+	may_read = 1;
+	CHECK(is_held("vma_lock_found"));
 	MUST(munmap(p + PAGE, PAGE) == 0);
 	go();
 	actor_join(&reader);

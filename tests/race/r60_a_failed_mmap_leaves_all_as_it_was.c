@@ -5,7 +5,7 @@
  * build: debug
  * slow-cpus: 1 4 8
  * fails: race.reopen=60
- * shows: PANIC
+ * shows: PANIC|hang
  */
 #include "race.h"
 
