@@ -18,7 +18,8 @@
  *	load:	L1 set its bit in cpu_mask    L2 read tlb_gen    L3 its generation = that    L4 load CR3 (empties the TLB)
  *	wake:	W1 lazy = false               W2 read tlb_gen    W3 if it is newer than its own: empty the TLB
  *
- * where L1 and W1 are locked as well. All locked operations have one order, so:
+ * where L1 and W1 are locked as well. (A CPU that loads an mm may still be lazy on the one before: it stops that, L0, ahead
+ * of L1. Else a flush could see its bit, take it for lazy on this mm, and not interrupt it.) All locked operations have one order, so:
  *
  *	flush		load				flush		wake
  *	F2					 	F2
@@ -160,6 +161,7 @@ void switch_mm(struct mm *prev, struct mm *next)
 		return;
 	}
 
+	WRITE_ONCE(ts->lazy, false);							/* L0: of old */
 	__atomic_fetch_or(&next->cpu_mask, cpumask_of(cpu), __ATOMIC_SEQ_CST);		/* L1 */
 	u64 gen = __atomic_load_n(&next->tlb_gen, __ATOMIC_SEQ_CST);			/* L2 */
 	ts->slot = choose_slot(ts, next, gen, &keep);
@@ -167,7 +169,6 @@ void switch_mm(struct mm *prev, struct mm *next)
 	ts->contexts[ts->slot].gen = gen;						/* L3 */
 	load_tables(next, cpu_features.pcid ? ts->slot + 1 : 0, keep);			/* L4 */
 	ts->mm = next;
-	WRITE_ONCE(ts->lazy, false);
 	/* Only now: until L4 the CPU could still walk the old tables, so whoever frees them had to interrupt us. */
 	if (old != &init_mm)
 		__atomic_fetch_and(&old->cpu_mask, ~cpumask_of(cpu), __ATOMIC_RELEASE);
