@@ -99,16 +99,20 @@ static void forced(void)
 		pid_t pid = (pid_t)syscall(SYS_fork);
 		MUST(pid >= 0);
 		if (!pid) {
-			while (!*barrier)
+			sched_yield();		/* its stack is its own now: the next copy is the one that counts */
+			*barrier = 1;
+			while (*barrier != 2)
 				sched_yield();
 			area[0] = 2;
 			_exit(0);
 		}
+		while (*barrier != 1)
+			sched_yield();
 		/* The parent stops where it is about to drop the old page; the child comes by, and drops it too. */
 		race_command("hold cow_put_old:%d until cow_put_old:%d", writer.tid, pid);
 		writer.start = 1;
 		CHECK(is_held("cow_put_old"));
-		*barrier = 1;
+		*barrier = 2;
 		actor_join(&writer);
 		MUST(waitpid(pid, &status, 0) == pid);
 		CHECK_EQUAL(0, status);
