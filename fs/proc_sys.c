@@ -69,6 +69,14 @@ static u64 file_max = 1ul << 20, nr_open = 1ul << 20, pipe_max_size = 1ul << 20;
 static u64 mmap_min_addr = MMAP_MIN_ADDR;
 static u32 somaxconn = 4096, zero_panic, drop_caches;
 
+/* RAM files cannot be dropped; what can be given back are the frames and tables that each CPU keeps for itself. */
+static int drop_caches_now(u64 value)
+{
+	(void)value;
+	drain_frame_caches();
+	return 0;
+}
+
 static struct sysctl_number numbers[] = {
 	{ "vm/max_map_count",		0644, &sysctl_max_map_count, 4, 0, INT32_MAX, NULL },
 	{ "vm/overcommit_memory",	0644, &sysctl_overcommit_memory, 4, 0, 2, NULL },
@@ -76,7 +84,7 @@ static struct sysctl_number numbers[] = {
 	{ "vm/mmap_min_addr",		0444, &mmap_min_addr, 8, 0, 0, NULL },
 	{ "vm/dirty_bytes",		0644, &sysctl_dirty_bytes, 8, 0, 1ul << 50, NULL },
 	{ "vm/dirty_background_bytes",	0644, &sysctl_dirty_background_bytes, 8, 0, 1ul << 50, NULL },
-	{ "vm/drop_caches",		0200, &drop_caches, 4, 1, 7, NULL },
+	{ "vm/drop_caches",		0200, &drop_caches, 4, 1, 7, drop_caches_now },
 	{ "kernel/pid_max",		0644, &sysctl_pid_max, 4, RESERVED_PIDS + 1, PID_MAX_LIMIT, NULL },
 	{ "kernel/threads-max",		0644, &sysctl_threads_max, 4, 20, INT32_MAX, NULL },
 	{ "kernel/ngroups_max",		0444, &ngroups_max, 4, 0, 0, NULL },
