@@ -209,7 +209,7 @@ static ssize_t pipe_write(struct file *f, struct iov_iter *from, loff_t *pos)
 
 		if (n > 0) {
 			done += (size_t)n;
-			if (was_empty)
+			if (was_empty || READ_ONCE(p->polled))
 				wake_up_sync_poll(&p->rd_wait, POLLIN | POLLRDNORM);
 		}
 		if (!from->count || n < 0 || (n > 0 && (size_t)n < wanted && room)) {	/* done, failed, or a fault on the way */
@@ -230,6 +230,8 @@ static u32 pipe_poll(struct file *f, struct poll_table *pt)
 	struct pipe *p = f->private;
 	u32 bits = 0;
 
+	if (pt && !READ_ONCE(p->polled))
+		WRITE_ONCE(p->polled, true);
 	if (f->mode & FMODE_READ) {
 		poll_wait(f, &p->rd_wait, pt);
 		if (!pipe_empty(p))
@@ -513,7 +515,7 @@ static ssize_t splice_one_page(struct pipe *p, uintptr_t addr, size_t len)
 	*slot_at(p, p->head) = (struct pipe_slot){ .page = page, .offset = offset, .len = (u32)n, .shared = true };
 	p->head++;
 	mutex_unlock(&p->lock);
-	if (was_empty)
+	if (was_empty || READ_ONCE(p->polled))
 		wake_up_poll(&p->rd_wait, POLLIN | POLLRDNORM);
 	return (ssize_t)n;
 }

@@ -27,6 +27,7 @@ struct pipe {
 	u32		 head, tail;	/* P  free running; written slots are [tail, head) */
 	u32		 readers, writers;	/* P  open ends */
 	u32		 r_counter, w_counter;	/* P  opens ever, so that a FIFO open can see a peer that came and went */
+	bool		 polled;	/* set for good by the first poll: edge-triggered watchers want to hear of every write */
 	struct page	*spare;		/* P  one emptied page kept for the next write */
 	struct wait_queue rd_wait, wr_wait;
 	struct refcount	 refs;		/* open files; inode->meta_lock to change */
