@@ -5,25 +5,13 @@
  * Easy to break: an increment is one instruction relative to GS. It may be interrupted before or after, never inside,
  * and a task that moves between computing the index and adding adds on its new CPU: nothing is lost.
  */
-#include "kernel/lock_stat.h"
-#include "kernel/percpu.h"
+#include "kernel/lock_count.h"
 #include "kernel/printk.h"
 #include "kernel/spinlock.h"
 #include "kernel/string.h"
-#include "kernel/task.h"
 #include "kernel/trace.h"
-#include "mm/layout.h"
 
-struct lock_counter {
-	u64 acquired, contended, wait_total, wait_max;
-};
-_Static_assert(sizeof(struct lock_counter) == 32, "offsets below");
-
-struct lock_table {
-	struct lock_counter of[NR_LOCK_CLASSES][NR_LOCK_CALLERS][NR_LOCK_MODES];
-} __aligned(64);
-
-static DEFINE_PER_CPU(struct lock_table, lock_table);
+DEFINE_PER_CPU(struct lock_table, lock_table);
 
 bool lock_stat_enabled;
 
@@ -53,33 +41,16 @@ void lock_stat_leave(enum lock_caller old)
 	current->lock_caller = old;
 }
 
-/* Where the counter lies relative to GS, the same on every CPU. */
-static inline uintptr_t counter_offset(enum lock_class class, unsigned int caller, enum lock_mode mode)
-{
-	return (uintptr_t)&lock_table.of[class][caller][mode] - (uintptr_t)__percpu_start;
-}
-
-/* Before the scheduler there is no task. */
-static inline unsigned int this_caller(void)
-{
-	return likely(current != NULL) ? current->lock_caller : LOCK_CALLER_OTHER;
-}
-
 /* In an interrupt the label of the interrupted task does not apply. */
 static uintptr_t spin_counter(const struct spinlock *lock)
 {
-	return counter_offset(lock->class, in_interrupt() ? LOCK_CALLER_OTHER : this_caller(), LOCK_MODE_WRITE);
-}
-
-static inline void gs_add(uintptr_t offset, u64 n)
-{
-	__asm__ volatile("addq %1, %%gs:(%0)" : : "r"(offset), "er"(n) : "memory", "cc");
+	return lock_counter_offset(lock->class, in_interrupt() ? LOCK_CALLER_OTHER : lock_stat_caller(), LOCK_MODE_WRITE);
 }
 
 static __attribute__((noinline)) void record_wait(uintptr_t c, u64 wait_ns)
 {
-	gs_add(c + offsetof(struct lock_counter, contended), 1);
-	gs_add(c + offsetof(struct lock_counter, wait_total), wait_ns);
+	lock_counter_add(c + offsetof(struct lock_counter, contended), 1);
+	lock_counter_add(c + offsetof(struct lock_counter, wait_total), wait_ns);
 
 	/* The maximum needs two steps; interrupts off keeps both on one CPU. */
 	unsigned long flags = local_irq_save();
@@ -91,18 +62,18 @@ static __attribute__((noinline)) void record_wait(uintptr_t c, u64 wait_ns)
 
 void lock_stat_record(enum lock_class class, enum lock_mode mode, bool contended, u64 wait_ns)
 {
-	uintptr_t c = counter_offset(class, this_caller(), mode);
+	uintptr_t c = lock_counter_offset(class, lock_stat_caller(), mode);
 
-	gs_add(c, 1);
+	lock_counter_add(c, 1);
 	if (unlikely(contended)) {
 		record_wait(c, wait_ns);
-		trace_event(TRACE_LOCK_WAIT, class, mode, wait_ns, this_caller());
+		trace_event(TRACE_LOCK_WAIT, class, mode, wait_ns, lock_stat_caller());
 	}
 }
 
 void lock_stat_spin_acquired(const struct spinlock *lock)
 {
-	gs_add(spin_counter(lock), 1);
+	lock_counter_add(spin_counter(lock), 1);
 }
 
 void lock_stat_spin_waited(const struct spinlock *lock, u64 wait_ns)

@@ -14,7 +14,7 @@
  * wait_lock), so memory that holds a mutex is freed by RCU or by somebody who excludes a late unlocker in another way.
  */
 #include "kernel/mutex.h"
-#include "kernel/lock_stat.h"
+#include "kernel/lock_count.h"
 #include "kernel/panic.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
@@ -166,7 +166,7 @@ static inline __attribute__((always_inline)) int lock_common(struct mutex *m, un
 	might_sleep();
 	lock_rank_acquire_sleeping(m, m->class, true, nested, false, (uintptr_t)__builtin_return_address(0));
 	if (likely(try_acquire(m))) {
-		lock_stat_record(m->class, LOCK_MODE_WRITE, false, 0);
+		lock_stat_acquired(m->class, LOCK_MODE_WRITE);
 		return 0;
 	}
 
@@ -201,7 +201,7 @@ bool mutex_trylock(struct mutex *m)
 	if (!try_acquire(m))
 		return false;
 	lock_rank_acquire_sleeping(m, m->class, true, true, true, (uintptr_t)__builtin_return_address(0));
-	lock_stat_record(m->class, LOCK_MODE_WRITE, false, 0);
+	lock_stat_acquired(m->class, LOCK_MODE_WRITE);
 	return true;
 }
 

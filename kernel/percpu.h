@@ -30,10 +30,12 @@ struct cpu_local {
 #define CPU_LOCAL_KERNEL_RSP	24
 #define CPU_LOCAL_USER_RSP	32
 #define CPU_LOCAL_PREEMPT	40
+#define CPU_LOCAL_RESCHED	48
 _Static_assert(offsetof(struct cpu_local, task) == CPU_LOCAL_CURRENT, "used by entry code");
 _Static_assert(offsetof(struct cpu_local, kernel_rsp) == CPU_LOCAL_KERNEL_RSP, "used by entry code");
 _Static_assert(offsetof(struct cpu_local, user_rsp) == CPU_LOCAL_USER_RSP, "used by entry code");
 _Static_assert(offsetof(struct cpu_local, preempt_count) == CPU_LOCAL_PREEMPT, "used by entry code");
+_Static_assert(offsetof(struct cpu_local, need_resched) == CPU_LOCAL_RESCHED, "used by preempt_enable");
 
 #define DEFINE_PER_CPU(type, name)	__section(".percpu") __typeof__(type) name
 #define DECLARE_PER_CPU(type, name)	extern __typeof__(type) name

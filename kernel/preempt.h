@@ -29,9 +29,13 @@ static inline void preempt_enable_no_resched(void)
 
 static inline void preempt_enable(void)
 {
-	bool zero;
+	bool zero, resched;
+
 	__asm__ volatile("decl %%gs:%c1" : "=@ccz"(zero) : "i"(CPU_LOCAL_PREEMPT) : "memory");
-	if (unlikely(zero && cpu_local_read(need_resched)))
+	if (!zero)
+		return;
+	__asm__ volatile("cmpl $0, %%gs:%c1" : "=@ccnz"(resched) : "i"(CPU_LOCAL_RESCHED) : "memory");
+	if (unlikely(resched))
 		preempt_schedule();
 }
 

@@ -15,7 +15,7 @@
  * never once too rarely. As with the mutex, a releaser may still touch wait_lock after the next holder has been granted.
  */
 #include "kernel/rwsem.h"
-#include "kernel/lock_stat.h"
+#include "kernel/lock_count.h"
 #include "kernel/panic.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
@@ -203,7 +203,7 @@ static inline __attribute__((always_inline)) int lock_common(struct rwsem *sem, 
 	might_sleep();
 	lock_rank_acquire_sleeping(sem, sem->class, write, nested, false, (uintptr_t)__builtin_return_address(0));
 	if (likely(write ? try_write(sem) : try_read(sem))) {
-		lock_stat_record(sem->class, write ? LOCK_MODE_WRITE : LOCK_MODE_READ, false, 0);
+		lock_stat_acquired(sem->class, write ? LOCK_MODE_WRITE : LOCK_MODE_READ);
 		return 0;
 	}
 
@@ -243,7 +243,7 @@ bool down_read_trylock(struct rwsem *sem)
 	if (!try_read(sem))
 		return false;
 	lock_rank_acquire_sleeping(sem, sem->class, false, true, true, (uintptr_t)__builtin_return_address(0));
-	lock_stat_record(sem->class, LOCK_MODE_READ, false, 0);
+	lock_stat_acquired(sem->class, LOCK_MODE_READ);
 	return true;
 }
 
@@ -252,7 +252,7 @@ bool down_write_trylock(struct rwsem *sem)
 	if (!try_write(sem))
 		return false;
 	lock_rank_acquire_sleeping(sem, sem->class, true, true, true, (uintptr_t)__builtin_return_address(0));
-	lock_stat_record(sem->class, LOCK_MODE_WRITE, false, 0);
+	lock_stat_acquired(sem->class, LOCK_MODE_WRITE);
 	return true;
 }
 

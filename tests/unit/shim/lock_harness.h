@@ -20,6 +20,7 @@
 
 #define KERNEL_SPINLOCK_H
 #define KERNEL_TASK_H
+#define KERNEL_LOCK_COUNT_H
 #define KERNEL_SIGNAL_H
 #define KERNEL_RACE_H
 #define KERNEL_PANIC_H
@@ -71,6 +72,7 @@ void lock_stat_record(enum lock_class class, enum lock_mode mode, bool contended
 {
 	(void)class, (void)mode, (void)contended, (void)wait_ns;
 }
+static inline void lock_stat_acquired(enum lock_class class, enum lock_mode mode) { (void)class, (void)mode; }
 
 void set_current_state(unsigned int state)
 {
