@@ -276,7 +276,7 @@ struct file *files_fd_get(struct files *files, int fd)
 	return f;
 }
 
-struct fd_ref fdget_raw(int fd)
+static inline struct fd_ref __fdget_raw(int fd)
 {
 	struct files *files = current->files;
 
@@ -287,9 +287,14 @@ struct fd_ref fdget_raw(int fd)
 	return (struct fd_ref){ f, f != NULL };
 }
 
+struct fd_ref fdget_raw(int fd)
+{
+	return __fdget_raw(fd);
+}
+
 struct fd_ref fdget(int fd)
 {
-	struct fd_ref r = fdget_raw(fd);
+	struct fd_ref r = __fdget_raw(fd);
 
 	if (unlikely(r.file && (r.file->mode & FMODE_PATH))) {
 		fdput(r);

@@ -65,7 +65,7 @@ static bool pos_is_shared(struct fd_ref r)
 }
 
 /* read, write, readv, writev: at the file's own offset. */
-static ssize_t transfer_at_pos(struct fd_ref r, struct iov_iter *it, transfer_t transfer)
+static inline __attribute__((always_inline)) ssize_t transfer_at_pos(struct fd_ref r, struct iov_iter *it, transfer_t transfer)
 {
 	struct file *f = r.file;
 	loff_t none = 0;
@@ -83,7 +83,7 @@ static ssize_t transfer_at_pos(struct fd_ref r, struct iov_iter *it, transfer_t 
 }
 
 /* One user buffer. Linux checks rights first, then that the range lies in user space, then cuts the count. */
-static ssize_t transfer_buffer(struct fd_ref r, void __user *buf, size_t count, transfer_t transfer, u32 need, const loff_t *at)
+static inline __attribute__((always_inline)) ssize_t transfer_buffer(struct fd_ref r, void __user *buf, size_t count, transfer_t transfer, u32 need, const loff_t *at)
 {
 	if (unlikely(!(r.file->mode & need)))
 		return -EBADF;

@@ -45,7 +45,13 @@ static void advance(struct iov_iter *it, size_t n)
 	it->count -= n;
 }
 
-size_t copy_to_iter(const void *from, size_t n, struct iov_iter *it)
+/* The usual case: the next @n bytes lie in one user buffer. With bytes left to count there is a segment to look at. */
+static bool in_one_user_piece(const struct iov_iter *it, size_t n)
+{
+	return n && n <= it->count && n <= it->iov->len - it->seg_off && !it->kernel;
+}
+
+static __noinline size_t copy_to_pieces(const void *from, size_t n, struct iov_iter *it)
 {
 	size_t done = 0, piece, left = 0;
 	void *base;
@@ -60,7 +66,17 @@ size_t copy_to_iter(const void *from, size_t n, struct iov_iter *it)
 	return done;
 }
 
-size_t copy_from_iter(void *to, size_t n, struct iov_iter *it)
+size_t copy_to_iter(const void *from, size_t n, struct iov_iter *it)
+{
+	if (unlikely(!in_one_user_piece(it, n)))
+		return copy_to_pieces(from, n, it);
+	size_t done = n - copy_to_user((char *)it->iov->base + it->seg_off, from, n);
+
+	advance(it, done);
+	return done;
+}
+
+static __noinline size_t copy_from_pieces(void *to, size_t n, struct iov_iter *it)
 {
 	size_t done = 0, piece, left = 0;
 	void *base;
@@ -72,6 +88,16 @@ size_t copy_from_iter(void *to, size_t n, struct iov_iter *it)
 			left = copy_from_user((char *)to + done, base, piece);
 		advance(it, piece - left);
 	}
+	return done;
+}
+
+size_t copy_from_iter(void *to, size_t n, struct iov_iter *it)
+{
+	if (unlikely(!in_one_user_piece(it, n)))
+		return copy_from_pieces(to, n, it);
+	size_t done = n - copy_from_user(to, (char *)it->iov->base + it->seg_off, n);
+
+	advance(it, done);
 	return done;
 }
 
