@@ -71,7 +71,8 @@ struct page *mapping_get_page_locked(struct mapping *m, u64 index);	/* the same,
 int mapping_add_page(struct mapping *m, struct page *page, u64 index);	/* locked page; 0, -EEXIST, -ENOMEM, -ENOSPC */
 void mapping_remove_page(struct page *page);	/* locked, unmapped, not under writeback; drops the cache's reference */
 /* Folio lock, or the lock of a PTE that maps it, held. True: it was clean until now. */
-bool mapping_mark_dirty(struct page *page);
+bool __mapping_mark_dirty(struct page *page);
+static inline bool mapping_mark_dirty(struct page *page) { return !page_test(page, PG_dirty) && __mapping_mark_dirty(page); }
 void mapping_cancel_dirty(struct page *page);	/* folio lock: the contents are not wanted any more (truncate) */
 /* Does somebody write dirty pages of this file back? Then its pages are mapped read-only while they are clean (B15). */
 static inline bool mapping_tracks_dirty(const struct mapping *m) { return m->ops && m->ops->write_page; }

@@ -58,7 +58,7 @@ static struct kmem_cache *all_caches = &first_cache, **all_caches_end = &first_c
 static void *alloc_slow(struct kmem_cache *c, unsigned int gfp);
 static void flush_batch(struct kmem_cache *c, struct kmem_cache_cpu *cc, u32 n);
 static struct kmem_cache_cpu *try_create_cpu(struct kmem_cache *c);
-static void free_without_cpu(struct kmem_cache *c, void *obj);
+static __noinline void free_without_cpu(struct kmem_cache *c, void *obj);
 
 static void **link_of(const struct kmem_cache *c, void *obj)
 {
@@ -230,7 +230,7 @@ static struct kmem_cache_cpu *try_create_cpu(struct kmem_cache *c)
 }
 
 /* A CPU that has never used @c frees an object of it, and there is no memory for its part: straight to the slab. */
-static void free_without_cpu(struct kmem_cache *c, void *obj)
+static __noinline void free_without_cpu(struct kmem_cache *c, void *obj)
 {
 	struct kmem_cache_cpu once = { .free = obj, .nr = 1 };
 

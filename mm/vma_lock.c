@@ -162,8 +162,8 @@ struct vma *vma_lock_under_rcu(struct mm *mm, uintptr_t addr)
 	}
 	if (addr < vma->start || addr >= vma->end || vma->mm != mm)
 		goto abort_unlock;
+	vm_count_pinned(VM_vma_lock_success);
 	rcu_read_unlock();
-	vm_count(VM_vma_lock_success);
 	return vma;
 
 abort_unlock:

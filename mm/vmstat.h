@@ -32,6 +32,12 @@ static inline void vm_count_add(enum vm_counter c, s64 n)
 	preempt_enable_no_resched();
 }
 static inline void vm_count(enum vm_counter c) { vm_count_add(c, 1); }
+/* Where preemption is off already. */
+static inline void vm_count_pinned(enum vm_counter c)
+{
+	s64 *p = &this_cpu_ptr(&vm_counters)->count[c];
+	__asm__ volatile("addq $1, %0" : "+m"(*p) : : "cc");
+}
 /* Two at once, for the page fault. */
 static inline void vm_count_both(enum vm_counter a, enum vm_counter b)
 {

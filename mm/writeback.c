@@ -80,12 +80,10 @@ static void list_mapping(struct mapping *m)
 }
 
 /* The folio lock or the lock of an entry that maps the page keeps page->mapping in place. */
-bool mapping_mark_dirty(struct page *page)
+bool __mapping_mark_dirty(struct page *page)
 {
 	struct mapping *m = page->mapping;
 
-	if (page_test(page, PG_dirty))
-		return false;
 	if (!m || !mapping_tracks_dirty(m))
 		return !page_test_and_set(page, PG_dirty);
 
