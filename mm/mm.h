@@ -34,6 +34,7 @@ struct mm {
 	 */
 	u64			 lock_seq;
 	struct wait_queue	 lock_wait;	/* faults that wait for lock_seq to move on (vma_lock_after_writer) */
+	uintptr_t		 kept_tables;	/* W  end of a range that was unmapped, its page tables not (mm/mmap.c); 0: none */
 	struct vma		*dead_vmas;	/* W  detached, waiting for the unlock to drop their files (mm/vma_lock.c) */
 	u32			 map_count;	/* W  VMAs */
 	u32			 tlb_flush_pending;	/* A */

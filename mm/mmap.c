@@ -693,18 +693,61 @@ static int prepare_edges(struct mm *mm, struct vma *first, uintptr_t start, uint
 	return 0;
 }
 
-/* Tables that nothing between @floor and @ceiling uses: only if a whole PTE table fits in between is there one to free. */
-static void unmap_tables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end, uintptr_t floor, uintptr_t ceiling)
+/*
+ * Kept tables. Who unmaps a little mostly maps a little next, and in the same place. So the page tables of the small range
+ * that was unmapped last stay, empty, until another takes its place: at most one table of each level that nobody needs.
+ * The last page of that range counts as if it were mapped when others free their tables, so what is above it stays too.
+ */
+static void free_tables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end)
 {
-	uintptr_t first = ALIGN_UP(floor, PMD_SIZE), last = ALIGN_DOWN(ceiling, PMD_SIZE);
+	struct mm *mm = tlb->mm;
+	struct vma *prev, *next = vma_tree_neighbours(&mm->vmas, start, &prev);
+	uintptr_t floor = prev ? prev->end : 0, ceiling = next ? next->start : ALIGN_UP(TASK_SIZE, PMD_SIZE);
+	uintptr_t first, last;
 
+	if (ceiling < end)
+		return;				/* kept, and mapped again meanwhile */
+	if (mm->kept_tables > end)
+		ceiling = min(ceiling, mm->kept_tables - PAGE_SIZE);
+	else if (mm->kept_tables > start)
+		mm->kept_tables = 0;		/* in the range: they go with it */
+	else
+		floor = max(floor, mm->kept_tables);
+	/* Only if a whole PTE table fits in between is there one to free. */
+	first = ALIGN_UP(floor, PMD_SIZE);
+	last = ALIGN_DOWN(ceiling, PMD_SIZE);
 	if (first < last && first < end && last > start)
 		free_pgtables(tlb, start, end, floor, ceiling);
 }
 
+static bool in_one_pte_table(uintptr_t start, uintptr_t end)
+{
+	return !((start ^ (end - 1)) & PMD_MASK);
+}
+
+static void free_kept_tables(struct mmu_gather *tlb, uintptr_t keep_instead)
+{
+	uintptr_t end = tlb->mm->kept_tables;
+
+	tlb->mm->kept_tables = keep_instead;
+	if (end)
+		free_tables(tlb, end - PAGE_SIZE, end);
+}
+
+/* [start, end) was unmapped. */
+static void unmap_tables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end)
+{
+	uintptr_t kept = tlb->mm->kept_tables;
+
+	if (!in_one_pte_table(start, end))
+		free_tables(tlb, start, end);
+	else if (!kept || !in_one_pte_table(min(start, kept - PAGE_SIZE), max(end, kept)))
+		free_kept_tables(tlb, end);
+}
+
 int do_munmap_locked(struct mm *mm, uintptr_t start, uintptr_t end)
 {
-	struct vma *vma = first_overlap(mm, start, end), *prev, *next;
+	struct vma *vma = first_overlap(mm, start, end), *next;
 	struct mmu_gather tlb;
 	int err;
 
@@ -723,8 +766,7 @@ int do_munmap_locked(struct mm *mm, uintptr_t start, uintptr_t end)
 		unmap_part(&tlb, vma, start, end);
 		vma = next;
 	} while (vma);
-	next = vma_tree_neighbours(&mm->vmas, start, &prev);
-	unmap_tables(&tlb, start, end, prev ? prev->end : 0, next ? next->start : ALIGN_UP(TASK_SIZE, PMD_SIZE));
+	unmap_tables(&tlb, start, end);
 	tlb_gather_end(&tlb);
 	return 0;
 }
@@ -765,6 +807,7 @@ void exit_mmap(struct mm *mm)
 		if (vma->flags & VM_ACCOUNT)
 			vm_uncommit(vma_pages(vma));
 	}
+	free_kept_tables(&tlb, 0);
 	for (vma = vma_find(mm, 0); vma; )
 		vma = exit_cluster(&tlb, vma);
 	tlb_gather_end(&tlb);
