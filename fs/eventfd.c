@@ -154,18 +154,9 @@ SYSCALL_DEFINE(eventfd2, unsigned int initial, int flags)
 	e->count = initial;
 	e->semaphore = flags & EFD_SEMAPHORE;
 
-	int fd = fd_reserve(flags & O_CLOEXEC);
-	if (fd < 0) {
+	int fd = anon_fd_create("[eventfd]", &eventfd_fops, e, O_RDWR | (flags & (O_NONBLOCK | O_CLOEXEC)));
+	if (fd < 0)
 		kfree(e);
-		return fd;
-	}
-	struct file *f = anon_file_create("[eventfd]", &eventfd_fops, e, O_RDWR | (flags & O_NONBLOCK));
-	if (IS_ERR(f)) {
-		fd_release(fd);
-		kfree(e);
-		return PTR_ERR(f);
-	}
-	fd_install(fd, f);
 	return fd;
 }
 

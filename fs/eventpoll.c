@@ -347,16 +347,11 @@ SYSCALL_DEFINE(epoll_create1, int flags)
 	wait_queue_init(&ep->wait);
 	wait_queue_init(&ep->poll_wait);
 
-	int fd = fd_reserve(flags & O_CLOEXEC);
-	struct file *f = fd < 0 ? ERR_PTR(fd) : anon_file_create("[eventpoll]", &eventpoll_fops, ep, O_RDWR);
-	if (IS_ERR(f)) {
-		if (fd >= 0)
-			fd_release(fd);
+	int fd = anon_fd_create("[eventpoll]", &eventpoll_fops, ep, O_RDWR | flags);
+	if (fd < 0) {
 		kfree(ep->hash);
 		kfree(ep);
-		return PTR_ERR(f);
 	}
-	fd_install(fd, f);
 	return fd;
 }
 

@@ -173,3 +173,19 @@ void file_init(void)
 		panic("no memory for anonymous files");
 	anon_path = (struct path){ anon_mount, sb->root };
 }
+
+int anon_fd_create(const char *name, const struct file_ops *ops, void *priv, int flags)
+{
+	int fd = fd_reserve(flags & O_CLOEXEC);
+
+	if (fd < 0)
+		return fd;
+	struct file *f = anon_file_create(name, ops, priv, flags & ~O_CLOEXEC);
+
+	if (IS_ERR(f)) {
+		fd_release(fd);
+		return (int)PTR_ERR(f);
+	}
+	fd_install(fd, f);
+	return fd;
+}

@@ -158,37 +158,54 @@ static u32 poll_one(struct pollfd *p, struct poll_table *pt)
 	return bits;
 }
 
-/* Number of descriptors with events, 0 at the deadline, or -errno. revents filled in. */
-static int do_poll(struct pollfd *fds, unsigned int nfds, u64 deadline)
+/*
+ * The loop of both calls: look, and unless something holds or the time is up, sleep and look again. @look gets the table
+ * to queue with on the first round, NULL later, and returns what it found or -errno. Same result; 0 at the deadline.
+ */
+static int poll_loop(int (*look)(void *arg, struct poll_table *pt), void *arg, u64 deadline)
 {
 	struct poll_waiter w;
 	struct poll_table *pt = &w.table;
-	int ready = 0;
-	int ret = 0;
+	int ret;
 
 	poll_waiter_init(&w);
 	for (;;) {
-		for (unsigned int i = 0; i < nfds; i++) {
-			fds[i].revents = (s16)poll_one(&fds[i], pt);
-			if (fds[i].revents) {
-				ready++;
-				pt = NULL;	/* found one: no need to queue further */
-			}
-		}
+		ret = look(arg, pt);
 		pt = NULL;
-		if (w.no_memory)
+		if (ret == 0 && w.no_memory)
 			ret = -ENOMEM;
-		if (ready || ret || deadline == 0)
+		if (ret || deadline == 0)
 			break;
 		ret = poll_sleep(&w, deadline);
 		if (ret < 0)
 			break;
 		if (ret == 0)
 			deadline = 0;	/* one last look */
-		ret = 0;
 	}
 	poll_waiter_free(&w);
-	return ready ? ready : ret;
+	return ret;
+}
+
+struct poll_set { struct pollfd *fds; unsigned int nfds; };
+
+/* Fills in revents; the number of descriptors that have some. Once one has, there is no need to queue further. */
+static int look_at_pollfds(void *arg, struct poll_table *pt)
+{
+	struct poll_set *set = arg;
+	int ready = 0;
+
+	for (unsigned int i = 0; i < set->nfds; i++) {
+		set->fds[i].revents = (s16)poll_one(&set->fds[i], ready ? NULL : pt);
+		ready += set->fds[i].revents != 0;
+	}
+	return ready;
+}
+
+static int do_poll(struct pollfd *fds, unsigned int nfds, u64 deadline)
+{
+	struct poll_set set = { fds, nfds };
+
+	return poll_loop(look_at_pollfds, &set, deadline);
 }
 
 static u64 deadline_from_ns(u64 ns)
@@ -307,6 +324,7 @@ SYSCALL_DEFINE(ppoll, struct pollfd __user *ufds, unsigned int nfds, struct time
 #define SELECT_EX	POLLPRI
 
 struct select_sets {
+	int n;						/* descriptors below this one */
 	unsigned long *in, *out, *ex;			/* asked for */
 	unsigned long *res_in, *res_out, *res_ex;	/* found */
 };
@@ -344,40 +362,19 @@ static int select_one(struct select_sets *s, int fd, struct poll_table *pt)
 	return found;
 }
 
-static int do_select(struct select_sets *s, int n, u64 deadline)
+static int look_at_sets(void *arg, struct poll_table *pt)
 {
-	struct poll_waiter w;
-	struct poll_table *pt = &w.table;
+	struct select_sets *s = arg;
 	int ready = 0;
-	int ret = 0;
 
-	poll_waiter_init(&w);
-	for (;;) {
-		for (int fd = 0; fd < n; fd++) {
-			int found = select_one(s, fd, pt);
+	for (int fd = 0; fd < s->n; fd++) {
+		int found = select_one(s, fd, ready ? NULL : pt);
 
-			if (found < 0) {
-				ret = found;
-				break;
-			}
-			ready += found;
-			if (ready)
-				pt = NULL;
-		}
-		pt = NULL;
-		if (w.no_memory)
-			ret = -ENOMEM;
-		if (ret || ready || deadline == 0)
-			break;
-		ret = poll_sleep(&w, deadline);
-		if (ret < 0)
-			break;
-		if (ret == 0)
-			deadline = 0;
-		ret = 0;
+		if (found < 0)
+			return found;
+		ready += found;
 	}
-	poll_waiter_free(&w);
-	return ret ? ret : ready;
+	return ready;
 }
 
 static int get_set(unsigned long *set, const void __user *uset, size_t bytes)
@@ -408,7 +405,7 @@ static int select_user(int n, void __user *uin, void __user *uout, void __user *
 	if (!bits)
 		return -ENOMEM;
 	struct select_sets s = {
-		.in = bits, .out = bits + words, .ex = bits + 2 * words,
+		.n = n, .in = bits, .out = bits + words, .ex = bits + 2 * words,
 		.res_in = bits + 3 * words, .res_out = bits + 4 * words, .res_ex = bits + 5 * words,
 	};
 	memset(s.res_in, 0, 3 * bytes);
@@ -416,7 +413,7 @@ static int select_user(int n, void __user *uin, void __user *uout, void __user *
 	ret = ret ? ret : get_set(s.out, uout, bytes);
 	ret = ret ? ret : get_set(s.ex, uex, bytes);
 	if (!ret)
-		ret = do_select(&s, n, deadline);
+		ret = poll_loop(look_at_sets, &s, deadline);
 	if (ret >= 0 && (put_set(uin, s.res_in, bytes) || put_set(uout, s.res_out, bytes) || put_set(uex, s.res_ex, bytes)))
 		ret = -EFAULT;
 	kvfree(bits);

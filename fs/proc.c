@@ -8,8 +8,7 @@
 #include "kernel/string.h"
 #include "mm/slab.h"
 
-/* "123" without leading zeros; -1 for anything else. */
-static int parse_pid(const char *name, size_t len)
+int proc_parse_number(const char *name, size_t len)
 {
 	int n = 0;
 
@@ -26,7 +25,7 @@ static int parse_pid(const char *name, size_t len)
 /* /proc/N for a process; as on Linux a tid works too, though it is not listed. */
 static struct inode *root_lookup(struct inode *dir, const char *name, size_t len)
 {
-	int pid = parse_pid(name, len);
+	int pid = proc_parse_number(name, len);
 
 	(void)dir;
 	if (pid <= 0)

@@ -754,25 +754,10 @@ static ssize_t show_fdinfo(struct proc_node *n, char *buf, size_t size)
 static const struct proc_entry fd_entry = { .name = "fd", .mode = S_IFLNK | 0700, .link = follow_fd };
 static const struct proc_entry fdinfo_entry = { .name = "fdinfo", .mode = S_IFREG | 0400, .show = show_fdinfo, .private = true };
 
-/* Decimal without leading zeros; -1 otherwise. */
-static int parse_number(const char *name, size_t len)
-{
-	int v = 0;
-
-	if (!len || len > 9 || (len > 1 && name[0] == '0'))
-		return -1;
-	for (size_t i = 0; i < len; i++) {
-		if (name[i] < '0' || name[i] > '9')
-			return -1;
-		v = v * 10 + name[i] - '0';
-	}
-	return v;
-}
-
 static struct inode *lookup_fd(struct inode *dir, const char *name, size_t len, const struct proc_entry *entry)
 {
 	struct proc_node *n = node_of(dir);
-	int fd = parse_number(name, len);
+	int fd = proc_parse_number(name, len);
 	struct proc_node probe = { .process = n->process, .thread = n->thread, .fd = fd };
 
 	if (!may_ptrace(n->process))
@@ -834,7 +819,7 @@ static const struct inode_ops fdinfo_dir_ops = { .lookup = fdinfo_lookup, .readd
 static struct inode *task_lookup(struct inode *dir, const char *name, size_t len)
 {
 	struct proc_node *n = node_of(dir);
-	int tid = parse_number(name, len);
+	int tid = proc_parse_number(name, len);
 	struct task *t = tid > 0 ? find_task_get(tid) : NULL;
 
 	if (!t)

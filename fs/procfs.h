@@ -12,6 +12,9 @@ void proc_sys_init(void);		/* /proc/sys */
 void proc_system_init(void);		/* /proc/meminfo, stat, cpuinfo ... */
 void sysfs_init(void);
 
+/* A name that is a number: decimal, no leading zeros, at most nine digits; -1 for anything else. */
+int proc_parse_number(const char *name, size_t len);
+
 /* The /proc/PID directory inode (@thread: /proc/PID/task/TID). Takes over both references. ERR_PTR(-ENOMEM). */
 struct inode *proc_pid_inode(struct process *p, struct task *thread);
 

@@ -154,18 +154,10 @@ SYSCALL_DEFINE(signalfd4, int ufd, const sigset_t __user *umask, size_t size, in
 	if (!sf)
 		return -ENOMEM;
 	sf->mask = mask;
-	int fd = fd_reserve(flags & O_CLOEXEC);
-	if (fd < 0) {
+
+	int fd = anon_fd_create("[signalfd]", &signalfd_fops, sf, O_RDONLY | (flags & (O_NONBLOCK | O_CLOEXEC)));
+	if (fd < 0)
 		kfree(sf);
-		return fd;
-	}
-	struct file *f = anon_file_create("[signalfd]", &signalfd_fops, sf, O_RDONLY | (flags & O_NONBLOCK));
-	if (IS_ERR(f)) {
-		fd_release(fd);
-		kfree(sf);
-		return PTR_ERR(f);
-	}
-	fd_install(fd, f);
 	return fd;
 }
 

@@ -114,18 +114,9 @@ SYSCALL_DEFINE(timerfd_create, int clock, int flags)
 	timer_setup(&tf->timer, timerfd_fire);
 	tf->clock = clock;
 
-	int fd = fd_reserve(flags & O_CLOEXEC);
-	if (fd < 0) {
+	int fd = anon_fd_create("[timerfd]", &timerfd_fops, tf, O_RDONLY | (flags & (O_NONBLOCK | O_CLOEXEC)));
+	if (fd < 0)
 		kfree(tf);
-		return fd;
-	}
-	struct file *f = anon_file_create("[timerfd]", &timerfd_fops, tf, O_RDONLY | (flags & O_NONBLOCK));
-	if (IS_ERR(f)) {
-		fd_release(fd);
-		kfree(tf);
-		return PTR_ERR(f);
-	}
-	fd_install(fd, f);
 	return fd;
 }
 

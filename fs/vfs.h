@@ -348,6 +348,8 @@ struct file *anon_file_create(const char *name, const struct file_ops *ops, void
  */
 struct file *anon_file_create_mode(const char *name, u32 mode, const struct file_ops *ops, void *priv, int flags);
 struct file *anon_file_share(struct file *of, const struct file_ops *ops, void *priv, int flags);
+/* A new descriptor of current for such a file; @flags with O_CLOEXEC. The descriptor or -errno; priv is not released on error. */
+int anon_fd_create(const char *name, const struct file_ops *ops, void *priv, int flags);
 /* An unlinked tmpfs file: memfd, shared anonymous memory ("dev/zero"), SysV shm. @name as in "/NAME (deleted)". O_RDWR. ERR_PTR. */
 struct file *shmem_file_create(const char *name, u64 size);
 /* Named pipes: fs/pipe.c tells what opening an S_IFIFO inode does. */
