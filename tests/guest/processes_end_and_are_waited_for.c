@@ -198,8 +198,8 @@ static void clone_children(void)
 	CHECK_ERRNO(ECHILD, waitpid(pid, &st, 0));
 	CHECK_EQUAL(pid, waitpid(pid, &st, __WCLONE));
 	CHECK_EQUAL(21, WEXITSTATUS(st));
-	pid = clone(clone_child, stack + sizeof(stack), CLONE_VM | SIGUSR2, (void *)22L);
 	signal(SIGUSR2, SIG_IGN);
+	pid = clone(clone_child, stack + sizeof(stack), CLONE_VM | SIGUSR2, (void *)22L);
 	CHECK_EQUAL(pid, waitpid(pid, &st, __WALL));
 	CHECK_EQUAL(22, WEXITSTATUS(st));
 	signal(SIGUSR2, SIG_DFL);
