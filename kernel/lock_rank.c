@@ -135,7 +135,9 @@ void lock_rank_acquire_sleeping(const void *lock, enum lock_class class, bool wr
 		fail("sleeping lock without a class (never initialised?)", lock, class, caller);
 	if (in_interrupt())
 		fail("sleeping lock in an interrupt", lock, class, caller);
+	preempt_disable();	/* the scheduler notes its lock in the same list, and would overwrite an entry not yet counted */
 	acquire(lock, class, write ? LOCK_MODE_WRITE : LOCK_MODE_READ, nested, try_lock, caller);
+	preempt_enable();
 }
 
 void lock_rank_release_sleeping(const void *lock, enum lock_class class)
