@@ -51,6 +51,9 @@ PROBE := -fcf-protection=none -fno-stack-protector -fno-stack-clash-protection -
 	-Wno-address-of-packed-member -Wno-gnu-variable-sized-type-not-at-end -Wimplicit-fallthrough \
 	-Werror=implicit-function-declaration -Werror=int-conversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wframe-larger-than=3072
 PROBE_LD := --no-warn-rwx-segments --no-warn-execstack
+# The address sanitizer of the debug build (mm/kasan.c), with a call for each check. A compiler that knows neither does without.
+KASAN_GCC := -fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0
+KASAN_CLANG := -fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 -mllvm -asan-globals=0
 
 no_build_goals := help clean distclean deps doctor loc format oracle
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(no_build_goals),$(MAKECMDGOALS)),all),)
@@ -64,13 +67,20 @@ $(FLAGS_MK): Makefile
 	@probe() { echo 'int probe;' | $(CC) -Werror "$${1/#-Wno-/-W}" -c -x c -o /dev/null - 2>/dev/null; }; \
 	{ printf 'probed_cflags :='; for f in $(PROBE); do ! probe "$$f" || printf ' %s' "$$f"; done; \
 	  printf '\nprobed_ldflags :='; for f in $(PROBE_LD); do ! $(LD) "$$f" -v >/dev/null 2>&1 || printf ' %s' "$$f"; done; \
+	  printf '\nprobed_kasan :='; for f in '$(KASAN_GCC)' '$(KASAN_CLANG)'; do \
+		echo 'int probe(int *p); int probe(int *p) { return *p; }' | $(CC) -ffreestanding -m64 -O1 $$f -c -x c -o $@.o - 2>/dev/null && \
+		$(NM) -u $@.o | grep -q '__asan_load4_noabort$$' && { printf ' %s -DKASAN=1' "$$f"; break; }; done; rm -f $@.o; \
 	  echo; } >$@.tmp
 	@mv $@.tmp $@
 
 CFLAGS_COMMON := -std=gnu11 -ffreestanding -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -m64 -mno-red-zone \
 	-mcmodel=kernel $(probed_cflags) -g -I. -Wall -Wextra $(if $(WERROR),-Werror)
 CFLAGS_release := -O2
-CFLAGS_debug   := -O1 -DDEBUG=1
+CFLAGS_debug   := -O1 -DDEBUG=1 $(probed_kasan)
+# These look at memory that nobody may touch, or are checkers themselves and run all the time: no checks.
+unchecked := mm/kasan mm/slab mm/debug kernel/string kernel/x86/backtrace kernel/lock_rank kernel/race
+checks_off := $(if $(probed_kasan),-fno-sanitize=kernel-address)
+CFLAGS_mm/kasan := -O2
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
 .PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle FORCE
@@ -93,7 +103,7 @@ $(O)/$(1)/.flags: FORCE
 $(O)/$(1)/%.o: %.c $(O)/$(1)/.flags
 	@mkdir -p $$(@D)
 	@echo "  CC $(1)  $$<"
-	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(if $$(filter $$*,$$(unchecked)),$$(checks_off)) $$(CFLAGS_$$*) -MMD -MP -c -o $$@ $$<
 
 $(O)/$(1)/%.o: %.S $(O)/$(1)/.flags
 	@mkdir -p $$(@D)

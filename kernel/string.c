@@ -1,9 +1,14 @@
 /*
  * The C string functions. Copies use REP MOVSQ: the fastest way on every CPU with fast strings, and one counted
  * instruction per eight bytes under emulation; a short or odd tail is done with overlapping eight-byte accesses.
+ *
+ * Compiled without the checks of mm/kasan.c, since they would not see the copies; the functions check whole ranges themselves.
  */
 #include "kernel/string.h"
 #include "kernel/errno.h"
+#include "mm/kasan.h"
+
+#define RET_IP	((uintptr_t)__builtin_return_address(0))
 
 typedef u64 __attribute__((aligned(1), may_alias)) unaligned_u64;
 typedef u32 __attribute__((aligned(1), may_alias)) unaligned_u32;
@@ -32,8 +37,15 @@ static inline void copy_small(void *dst, const void *src, size_t n)
 	}
 }
 
+static inline void check_copy(const void *dst, const void *src, size_t n, uintptr_t caller)
+{
+	kasan_check(src, n, false, caller);
+	kasan_check(dst, n, true, caller);
+}
+
 void *memcpy(void *dst, const void *src, size_t n)
 {
+	check_copy(dst, src, n, RET_IP);
 	if (n <= 16) {
 		copy_small(dst, src, n);
 		return dst;
@@ -48,6 +60,7 @@ void *memcpy(void *dst, const void *src, size_t n)
 
 void *memmove(void *dst, const void *src, size_t n)
 {
+	check_copy(dst, src, n, RET_IP);
 	if (n <= 16) {
 		copy_small(dst, src, n);
 		return dst;
@@ -68,6 +81,7 @@ void *memset(void *dst, int c, size_t n)
 {
 	u64 pattern = (u8)c * 0x0101010101010101ul;
 
+	kasan_check(dst, n, true, RET_IP);
 	if (n < 8) {
 		char *p = dst;
 		while (n--) {
@@ -87,6 +101,8 @@ int memcmp(const void *a, const void *b, size_t n)
 {
 	const u8 *p = a, *q = b;
 
+	kasan_check(a, n, false, RET_IP);
+	kasan_check(b, n, false, RET_IP);
 	while (n >= 8 && *(const unaligned_u64 *)p == *(const unaligned_u64 *)q) {
 		p += 8;
 		q += 8;
@@ -118,6 +134,7 @@ size_t strlen(const char *s)
 		p++;
 		barrier();
 	}
+	kasan_check(s, (size_t)(p - s) + 1, false, RET_IP);
 	return (size_t)(p - s);
 }
 
@@ -127,6 +144,7 @@ size_t strnlen(const char *s, size_t max)
 
 	while (n < max && s[n])
 		n++;
+	kasan_check(s, min(n + 1, max), false, RET_IP);
 	return n;
 }
 

@@ -28,6 +28,7 @@
 #include "kernel/string.h"
 #include "kernel/task.h"
 #include "mm/frame.h"
+#include "mm/kasan.h"
 #include "mm/mm.h"
 #include "mm/slab.h"
 #include "mm/vmstat.h"
@@ -248,6 +249,7 @@ void debug_frame_free(struct page *p, unsigned int order, uintptr_t caller)
 		p->private = POISONED;
 		__asm__ volatile("rep stosq" : "+D"(words), "+c"(n) : "a"(FRAME_POISON) : "memory");
 	}
+	kasan_frames_free(p - (1ul << order), order, caller);
 }
 
 void debug_frame_unreachable(struct page *p)
@@ -258,6 +260,7 @@ void debug_frame_unreachable(struct page *p)
 
 void debug_frame_alloc(struct page *p, unsigned int order)
 {
+	kasan_frames_alloc(p, order);		/* first: we read the pattern */
 	for (struct page *end = p + (1ul << order); p < end; p++) {
 		const u64 *words = page_to_virt(p);
 
@@ -372,6 +375,7 @@ void memory_debug_init(void)
 	    IS_ERR(pseudo_text_file(sysfs_root, "kernel/faultline/skip_flush", 0200, &skip_flush_ops, NULL)) ||
 	    IS_ERR(pseudo_text_file(sysfs_root, "kernel/faultline/leaks", 0400, &leaks_ops, NULL)))
 		pr_err("memory debug files: no memory");
+	kasan_test_init();
 }
 
 void debug_leak_report(void)

@@ -17,6 +17,7 @@
 #include "kernel/smp.h"
 #include "kernel/string.h"
 #include "mm/debug.h"
+#include "mm/kasan.h"
 
 #define SECTION_ORDER		(SECTION_SHIFT - PAGE_SHIFT)
 #define FRAME_CACHE_MAX		256u
@@ -350,6 +351,7 @@ static void drain_this_cpu(void *unused)
 	struct frame_cache *fc = this_cpu_ptr(&frame_cache);
 
 	(void)unused;
+	slab_quarantine_drain();	/* we are asked when memory is short */
 	cache_drain(fc, fc->nr);
 }
 
@@ -432,6 +434,7 @@ void frame_free_range(pfn_t start, pfn_t end)
 	unsigned long flags = spin_lock_irqsave(&buddy.lock);
 
 	buddy.nr_managed += end - start;
+	kasan_frames_new(start, end);
 	while (start < end) {
 		unsigned int order = start ? (unsigned int)__builtin_ctzl(start) : MAX_ORDER;
 		unsigned int fit = 63 - (unsigned int)__builtin_clzl(end - start);

@@ -17,6 +17,7 @@
 #include "kernel/x86/cpu.h"
 #include "kernel/x86/features.h"
 #include "mm/debug.h"
+#include "mm/kasan.h"
 #include "mm/mm.h"
 #include "mm/slab.h"
 #include "mm/tlb.h"
@@ -174,6 +175,7 @@ static void map_vmemmap(phys_addr_t highest)
 			map_section(section_map, s);
 	}
 	debug_frames_init(highest >> PAGE_SHIFT);
+	kasan_init(section_map, nr_sections);
 	frame_init(section_map, nr_sections);
 	hand_over_frames(nr_sections);
 }

@@ -5,6 +5,7 @@
  *	ffff888000000000 - ffffc87fffffffff  direct map of all physical memory (64 TiB)
  *	ffffc90000000000 - ffffe8ffffffffff  vmalloc: kernel stacks with guard pages, device windows (32 TiB)
  *	ffffea0000000000 - ffffeaffffffffff  vmemmap: one struct page per frame (1 TiB)
+ *	ffffec0000000000 - fffff3ffffffffff  shadow of the direct map, debug builds (mm/kasan.c; 8 TiB)
  *	ffffffff80000000 - ffffffffbfffffff  the kernel image, loaded at 1 MiB or 2 MiB physical (1 GiB)
  */
 #ifndef MM_LAYOUT_H
@@ -15,6 +16,7 @@
 #define VMALLOC_START		0xffffc90000000000ul
 #define VMALLOC_END		0xffffe90000000000ul
 #define VMEMMAP_BASE		0xffffea0000000000ul
+#define KASAN_SHADOW_BASE	0xffffec0000000000ul
 #define KERNEL_BASE		0xffffffff80000000ul
 #define MMAP_MIN_ADDR		65536ul
 

@@ -10,6 +10,9 @@
  *	slot in release builds:	| object ... |			the link of a free object lies in its first word
  *	slot in debug builds:	| object ... | red zone | track |	the link lies in the track: all of the object is poisoned
  *
+ * Where the sanitizer is on (mm/kasan.h), only the bytes that were asked for may be touched, and a freed object waits in
+ * its CPU's quarantine for a while before it can be had again. This file is compiled without the checks.
+ *
  * Interrupt handlers may allocate and free (GFP_ATOMIC): everything here runs with interrupts off, for a few dozen
  * instructions.
  */
@@ -19,6 +22,7 @@
 #include "kernel/printk.h"
 #include "kernel/smp.h"
 #include "kernel/string.h"
+#include "mm/kasan.h"
 #include "mm/vmstat.h"
 
 #define MAX_SLAB_ORDER	3
@@ -42,7 +46,8 @@ struct kmem_cache {
 	u64		 nr_slabs;	/* L */
 	s64		 alive_rest;	/* atomic: what the per-CPU counts miss */
 	const char	*name;		/* I */
-	u32		 object_size;	/* I  as asked for, in words */
+	u32		 size;		/* I  as asked for */
+	u32		 object_size;	/* I  in whole words */
 	u32		 slot_size;	/* I */
 	u32		 link_offset;	/* I  of the link within a free slot */
 	u32		 per_slab;	/* I */
@@ -59,6 +64,11 @@ static void *alloc_slow(struct kmem_cache *c, unsigned int gfp);
 static void flush_batch(struct kmem_cache *c, struct kmem_cache_cpu *cc, u32 n);
 static struct kmem_cache_cpu *try_create_cpu(struct kmem_cache *c);
 static __noinline void free_without_cpu(struct kmem_cache *c, void *obj);
+#ifdef KASAN
+static bool quarantine_add(struct kmem_cache *c, void *obj);
+#else
+static bool quarantine_add(struct kmem_cache *c, void *obj) { (void)c; (void)obj; return false; }
+#endif
 
 static void **link_of(const struct kmem_cache *c, void *obj)
 {
@@ -105,6 +115,8 @@ static void debug_new_slot(const struct kmem_cache *c, void *obj)
 	memset(obj, POISON_FREE, c->object_size);
 	*red_zone_of(c, obj) = RED_ZONE;
 	*track_of(c, obj) = (struct track){ .state = STATE_FREE };
+	kasan_poison(obj, c->slot_size, KASAN_RED_ZONE);
+	kasan_poison(obj, c->object_size, KASAN_FREE_OBJECT);
 }
 
 static void debug_alloc(const struct kmem_cache *c, void *obj, uintptr_t caller)
@@ -116,6 +128,7 @@ static void debug_alloc(const struct kmem_cache *c, void *obj, uintptr_t caller)
 	for (u32 i = 0; i < c->object_size; i++)
 		if (((u8 *)obj)[i] != POISON_FREE)
 			slab_bug(c, obj, "was written to after it had been freed", caller);
+	kasan_unpoison(obj, c->object_size);
 	t->state = STATE_USED;
 	t->allocated_by = caller;
 	memset(obj, POISON_NEW, c->object_size);
@@ -135,7 +148,9 @@ static void debug_free(const struct kmem_cache *c, void *obj, uintptr_t caller)
 		slab_bug(c, obj, "was written past its end", caller);
 	t->state = STATE_FREE;
 	t->freed_by = caller;
+	kasan_unpoison(obj, c->object_size);
 	memset(obj, POISON_FREE, c->object_size);
+	kasan_poison(obj, c->object_size, KASAN_FREE_OBJECT);
 }
 #else
 #define TRACK_SIZE 0
@@ -146,7 +161,17 @@ static void debug_free(const struct kmem_cache *c, void *obj, uintptr_t caller) 
 
 /* -- objects --------------------------------------------------------------------------------------------------- */
 
-static inline __attribute__((always_inline)) void *__cache_alloc(struct kmem_cache *c, unsigned int gfp, uintptr_t caller)
+/* Of the @room bytes of an allocation, @size were asked for. */
+static void set_usable(const void *p, size_t size, size_t room)
+{
+	size_t words = ALIGN_UP(size, 8ul);
+
+	kasan_unpoison(p, size);
+	if (words < room)
+		kasan_poison((const char *)p + words, room - words, KASAN_RED_ZONE);
+}
+
+static inline __attribute__((always_inline)) void *__cache_alloc(struct kmem_cache *c, size_t size, unsigned int gfp, uintptr_t caller)
 {
 	void *obj = NULL;
 
@@ -170,19 +195,19 @@ static inline __attribute__((always_inline)) void *__cache_alloc(struct kmem_cac
 	debug_alloc(c, obj, caller);
 	if (gfp & GFP_ZERO)
 		memset(obj, 0, c->object_size);
+	set_usable(obj, size, c->object_size);
 	return obj;
 }
 
-static inline __attribute__((always_inline)) void __cache_free(struct kmem_cache *c, void *obj, uintptr_t caller)
+/* Onto this CPU's chain. Interrupts off. */
+static inline __attribute__((always_inline)) void put_object(struct kmem_cache *c, void *obj)
 {
-	debug_free(c, obj, caller);
-	unsigned long flags = local_irq_save();
 	struct kmem_cache_cpu *cc = c->cpu[smp_processor_id()];
+
 	if (unlikely(!cc)) {
 		cc = try_create_cpu(c);
 		if (!cc) {
 			free_without_cpu(c, obj);
-			local_irq_restore(flags);
 			return;
 		}
 	}
@@ -191,12 +216,70 @@ static inline __attribute__((always_inline)) void __cache_free(struct kmem_cache
 	cc->alive--;
 	if (unlikely(++cc->nr > c->limit))
 		flush_batch(c, cc, c->batch);
+}
+
+static inline __attribute__((always_inline)) void __cache_free(struct kmem_cache *c, void *obj, uintptr_t caller)
+{
+	debug_free(c, obj, caller);
+	unsigned long flags = local_irq_save();
+	if (!quarantine_add(c, obj))
+		put_object(c, obj);
 	local_irq_restore(flags);
 }
 
+#ifdef KASAN
+/*
+ * The last objects freed on a CPU, oldest first: nobody can have them, so who still uses one is found. They count as free
+ * (alive_rest), which is taken back when they leave, as put_object() counts them then.
+ */
+#define QUARANTINE_OBJECTS	512u
+#define QUARANTINE_BYTES	(256ul << 10)
+struct quarantine {
+	u32	 first, nr;			/* own CPU only, interrupts off, as all of it */
+	u64	 bytes;
+	void	*objects[QUARANTINE_OBJECTS];
+};
+static DEFINE_PER_CPU(struct quarantine, quarantine);
+
+static void quarantine_release(struct quarantine *q)
+{
+	void *obj = q->objects[q->first];
+	struct kmem_cache *c = page_head(virt_to_page(obj))->slab_cache;
+
+	q->first = (q->first + 1) % QUARANTINE_OBJECTS;
+	q->nr--;
+	q->bytes -= c->slot_size;
+	__atomic_fetch_add(&c->alive_rest, 1, __ATOMIC_RELAXED);
+	put_object(c, obj);
+}
+
+/* Interrupts off. False: the caller frees it at once. */
+static bool quarantine_add(struct kmem_cache *c, void *obj)
+{
+	struct quarantine *q = this_cpu_ptr(&quarantine);
+
+	if (!kasan_enabled())
+		return false;
+	while (q->nr == QUARANTINE_OBJECTS || (q->nr && q->bytes + c->slot_size > QUARANTINE_BYTES))
+		quarantine_release(q);
+	q->objects[(q->first + q->nr++) % QUARANTINE_OBJECTS] = obj;
+	q->bytes += c->slot_size;
+	__atomic_fetch_sub(&c->alive_rest, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+void slab_quarantine_drain(void)
+{
+	struct quarantine *q = this_cpu_ptr(&quarantine);
+
+	while (q->nr)
+		quarantine_release(q);
+}
+#endif
+
 void *kmem_cache_alloc(struct kmem_cache *c, unsigned int gfp)
 {
-	return __cache_alloc(c, gfp, (uintptr_t)__builtin_return_address(0));
+	return __cache_alloc(c, c->size, gfp, (uintptr_t)__builtin_return_address(0));
 }
 
 void kmem_cache_free(struct kmem_cache *c, void *obj)
@@ -368,6 +451,7 @@ static void flush_batch(struct kmem_cache *c, struct kmem_cache_cpu *cc, u32 n)
 static void slab_drain_cpu(void *unused)
 {
 	(void)unused;
+	slab_quarantine_drain();
 	for (struct kmem_cache *c = all_caches; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE)) {
 		struct kmem_cache_cpu *cc = c->cpu[smp_processor_id()];
 
@@ -408,6 +492,7 @@ static void cache_init(struct kmem_cache *c, const char *name, size_t size, size
 	*c = (struct kmem_cache){ .name = name };
 	spin_lock_init(&c->lock, LOCK_SLAB);
 	INIT_LIST_HEAD(&c->partial);
+	c->size = (u32)size;
 	c->object_size = (u32)ALIGN_UP(size, 8ul);
 	c->slot_size = (u32)ALIGN_UP(c->object_size + TRACK_SIZE, align);
 	c->link_offset = TRACK_SIZE ? c->object_size + (u32)sizeof(u64) : 0;
@@ -478,6 +563,7 @@ static void *kmalloc_pages(size_t size, unsigned int gfp)
 	if (!p)
 		return NULL;
 	p->private = KMALLOC_PAGES;
+	set_usable(page_to_virt(p), size, PAGE_SIZE << order);
 	return page_to_virt(p);
 }
 
@@ -486,7 +572,7 @@ void *kmalloc(size_t size, unsigned int gfp)
 {
 	if (unlikely(size > KMALLOC_MAX_SLAB))
 		return kmalloc_pages(size, gfp);
-	return __cache_alloc(kmalloc_caches[kmalloc_class[(size + 7) / 8]], gfp, (uintptr_t)__builtin_return_address(0));
+	return __cache_alloc(kmalloc_caches[kmalloc_class[(size + 7) / 8]], size, gfp, (uintptr_t)__builtin_return_address(0));
 }
 
 void kfree(const void *p)
@@ -503,12 +589,20 @@ void kfree(const void *p)
 	free_pages(page, page->order);
 }
 
-/* Bytes that may be used. */
-size_t ksize(const void *p)
+static size_t room_of(const void *p)
 {
 	struct page *page = page_head(virt_to_page(p));
 
 	return page_test(page, PG_slab) ? page->slab_cache->object_size : PAGE_SIZE << page->order;
+}
+
+/* Bytes that may be used: who asks may use them all. */
+size_t ksize(const void *p)
+{
+	size_t room = room_of(p);
+
+	kasan_unpoison(p, room);
+	return room;
 }
 
 void *kcalloc(size_t n, size_t size, unsigned int gfp)
@@ -525,12 +619,15 @@ void *krealloc(void *p, size_t size, unsigned int gfp)
 {
 	if (!p)
 		return kmalloc(size, gfp);
-	size_t old = ksize(p);
-	if (size <= old && size >= old / 4)
+	size_t old = room_of(p);
+	if (size <= old && size >= old / 4) {
+		set_usable(p, size, old);
 		return p;
+	}
 	void *q = kmalloc(size, gfp & ~GFP_ZERO);
 	if (!q)
 		return size <= old ? p : NULL;
+	kasan_unpoison(p, old);			/* what was not asked for is copied, too: we do not know how much that was */
 	memcpy(q, p, min(size, old));
 	kfree(p);
 	return q;
@@ -545,6 +642,30 @@ char *kstrdup(const char *s, unsigned int gfp)
 }
 
 /* -- reports --------------------------------------------------------------------------------------------------- */
+
+#ifdef KASAN
+/* For a panic: without locks. */
+size_t slab_describe(const void *addr, char *buf, size_t size)
+{
+	struct page *slab = page_head(virt_to_page(addr));
+
+	if (!page_test(slab, PG_slab) || !slab->slab_cache)
+		return 0;
+	const struct kmem_cache *c = slab->slab_cache;
+	uintptr_t offset = (uintptr_t)addr - (uintptr_t)page_to_virt(slab);
+	if (offset / c->slot_size >= c->per_slab)
+		return (size_t)scnprintf(buf, size, "behind the last object of a slab of %s", c->name);
+	char *obj = (char *)page_to_virt(slab) + offset / c->slot_size * c->slot_size;
+	const struct track *t = track_of(c, obj);
+	size_t usable = kasan_usable(obj, c->object_size);
+	offset %= c->slot_size;
+	if (t->state != STATE_USED)
+		return (size_t)scnprintf(buf, size, "byte %lu of the free object %p of %s (%u bytes); last allocated by %pS, freed by %pS",
+					 offset, obj, c->name, c->size, (void *)t->allocated_by, (void *)t->freed_by);
+	return (size_t)scnprintf(buf, size, "%lu bytes behind the %lu bytes of object %p of %s; allocated by %pS",
+				 offset - usable, usable, obj, c->name, (void *)t->allocated_by);
+}
+#endif
 
 static u64 alive(const struct kmem_cache *c)
 {

@@ -10,6 +10,7 @@
 #include "kernel/errno.h"
 #include "kernel/string.h"
 #include "kernel/task.h"
+#include "mm/kasan.h"
 
 size_t __copy_user(void *to, const void *from, size_t n);
 size_t __clear_user(void *to, size_t n);
@@ -21,6 +22,7 @@ size_t copy_from_user(void *to, const void __user *from, size_t n)
 {
 	size_t left = n;
 
+	kasan_check(to, n, true, (uintptr_t)__builtin_return_address(0));
 	if (likely(access_ok(from, n)))
 		left = __copy_user(to, from, n);
 	if (unlikely(left))
@@ -30,6 +32,7 @@ size_t copy_from_user(void *to, const void __user *from, size_t n)
 
 size_t copy_to_user(void __user *to, const void *from, size_t n)
 {
+	kasan_check(from, n, false, (uintptr_t)__builtin_return_address(0));
 	return likely(access_ok(to, n)) ? __copy_user(to, from, n) : n;
 }
 
