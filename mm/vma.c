@@ -514,7 +514,9 @@ void vma_check_mm(struct mm *mm)
 		CHECK(!(vma->flags & VM_SHARED) || (vma->flags & VM_MAYSHARE), "VM_SHARED implies VM_MAYSHARE");
 		CHECK(((vma->flags >> 4) & VM_ACCESS & vma->flags) == (vma->flags & VM_ACCESS), "rights are within their upper bounds");
 		CHECK(!vma->mapping || vma->file, "a mapping comes from a file");
-		CHECK(!vma->file || vma->ops || (vma->flags & (VM_PFNMAP | VM_IO)), "a file mapping has operations");
+		/* A private mapping of /dev/zero is anonymous memory that keeps its file for the name in maps. */
+		CHECK(!vma->file || vma->ops || (vma->flags & (VM_PFNMAP | VM_IO)) || (vma_is_private(vma) && !vma->mapping),
+		      "a file mapping has operations");
 		CHECK(list_empty(&vma->i_mmap_node) == !vma->mapping, "in i_mmap iff there is a page cache");
 		CHECK(list_empty(&vma->anon_vma_node) == !vma->anon_vma, "in the anon_vma iff there is one");
 		count++;

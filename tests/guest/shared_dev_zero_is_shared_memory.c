@@ -1,4 +1,8 @@
-/* A shared mapping of /dev/zero is memory that a child shares; a private one is the process's own (SEMANTICS A4). */
+/*
+ * A shared mapping of /dev/zero is memory that a child shares; a private one is the process's own (SEMANTICS A4). The
+ * debug build walks the invariants of both at fork.
+ * build: debug
+ */
 #include <fcntl.h>
 #include <sys/mman.h>
 
