@@ -164,6 +164,11 @@ endings() {
 		expect panic_log 1 "$(grep -cE '^\| .*(PANIC:|Kernel panic)' "$work/panic.err" | sed 's/^[1-9].*/1/')"
 	fi
 
+	if [ "$kernel" = faultline ]; then
+		run halt --mem 16M --timeout 60 -- true
+		expect halt "125 guest: panic" "$status $last"
+	fi
+
 	# The door's own end: whatever is done to it, nothing may stay behind.
 	"$guest" --kernel "$kernel" -- sleep 100 >/dev/null 2>&1 </dev/null &
 	local pid=$!

@@ -19,7 +19,8 @@ usage: tests/guest.sh [options] -- COMMAND LINE
   --log FILE                 also keep the kernel's log here
 
 The words after -- are joined by spaces and run by ash in the guest. Standard output is what the command printed. The
-status is the command's own; 124 after the timeout, 125 when the kernel panicked or QEMU died, 2 for a usage error.
+status is the command's own; 124 after the timeout, 125 when the kernel panicked, halted or QEMU died, 2 for a usage
+error.
 """
 import os
 import re
@@ -42,8 +43,9 @@ LINUX_PARAMETERS = ("mitigations=off audit=0 nokaslr init_on_alloc=0 randomize_k
 LINUX_DISK_MODULES = ["virtio_blk"]
 LINUX_NET_MODULES = ["failover", "net_failover", "virtio_net"]
 
-# Our kernel starts a line with the word; Linux has it after a time stamp. Both may be cut anywhere by other output.
-PANIC = re.compile(rb"(?:^|\n)(?:\[ *[0-9.]+\] ?)?(?:PANIC:|Kernel panic - not syncing)")
+# Our kernel starts a line with the word; Linux has it after a time stamp. Both may be cut anywhere by other output. HALT is
+# a machine that cannot be booted (too little memory, no first program): it says so and stands still, as after a panic.
+PANIC = re.compile(rb"(?:^|\n)(?:\[ *[0-9.]+\] ?)?(?:PANIC:|HALT:|Kernel panic - not syncing)")
 
 TIMEOUT, PANICKED, USAGE = 124, 125, 2
 QUIET_AFTER_PANIC = 0.6		# the backtrace is over when nothing came for this long
