@@ -5,6 +5,8 @@
  *	--------------	--------------	------------------------------------------------------------------------
  *	user mode	user		fault_user(): served, or a signal (SEMANTICS A, table of signals)
  *	user mode	kernel		SIGSEGV
+ *	user mode	user, but as	SIGSEGV: nothing that can be done to the page would make it succeed
+ *			a supervisor
  *	kernel mode	user		fault_kernel(), if the instruction is one of the user-copy functions, that is, has
  *					an entry in the exception table; served, or the copy goes on at its fix-up
  *					address and reports a short count. Anything else is a bug of ours: panic
@@ -61,6 +63,14 @@ void do_page_fault(struct trap_frame *frame, u64 error, uintptr_t addr)
 		panic_on_fault(frame, error, addr, "a page table entry is damaged (reserved bit set)");
 	if (unlikely(!user_mode(frame))) {
 		kernel_mode_fault(frame, error, addr);
+		return;
+	}
+	/*
+	 * A supervisor's access, by an instruction of user mode, to a page that is there: SMAP refused it, and would again
+	 * after whatever could be done here. QEMU before 9.1 reads the stack in this way for LRET and IRET.
+	 */
+	if (unlikely((error & (PF_PROT | PF_USER)) == PF_PROT)) {
+		force_sig_fault(SIGSEGV, SEGV_ACCERR, addr, 0);
 		return;
 	}
 	/* An address of the kernel half needs no test here: no VMA contains it. */

@@ -85,5 +85,19 @@ int main(void)
 	int status;
 	MUST(waitpid(pid, &status, 0) == pid);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+
+	/*
+	 * A return to a selector that is not a code segment. QEMU before 9.1 reads the stack for it as a supervisor, which
+	 * SMAP refuses: not the fault this should be, and no page can be brought in to end it. Linux kills such a program
+	 * with an oops (SIGKILL).
+	 */
+	pid = fork();
+	if (pid == 0) {
+		alarm(5);
+		asm volatile("pushq $0; leaq 1f(%%rip), %%rax; pushq %%rax; lretq; 1:" ::: "rax", "memory");
+		_exit(0);
+	}
+	MUST(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGKILL));
 	test_end();
 }
