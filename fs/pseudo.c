@@ -120,7 +120,7 @@ static ssize_t text_write(struct file *f, struct iov_iter *from, loff_t *pos)
 	size_t n = from->count;
 
 	if (!tf->ops->store)
-		return -EINVAL;
+		return -EIO;		/* as Linux's procfs says */
 	if (n > STORE_MAX)
 		return -E2BIG;
 	char *copy = kmalloc(n + 1, GFP_KERNEL);

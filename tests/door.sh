@@ -47,6 +47,7 @@ usage_errors() {
 	usage bad_media --media floppy -- true
 	usage missing_value --cpus -- true
 	usage missing_file --add "$work/none" -- true
+	usage path_upwards --add /etc/hostname:/t/../../etc/x -- true
 	usage missing_disk --disk "$work/none" -- true
 	usage bad_forward --net=80 -- true
 	usage missing_qemu --qemu "$work/none" -- true

@@ -168,6 +168,8 @@ static void kernel_exception(struct trap_frame *frame, unsigned int vector, u64 
 	die(trap_name(vector), frame, error_code);
 }
 
+#define PF_ERROR_PROT	BIT(0)
+
 static void exception(struct trap_frame *frame, unsigned int vector)
 {
 	u64 error_code = frame->orig_rax;
@@ -179,8 +181,12 @@ static void exception(struct trap_frame *frame, unsigned int vector)
 	if (user) {
 		current->thread.trap_nr = vector;
 		current->thread.error_code = error_code;
-		if (vector == TRAP_PF)
+		if (vector == TRAP_PF) {
 			current->thread.cr2 = cr2;
+			/* Whether a kernel page is mapped is nobody's business: always "protection", as on Linux. */
+			if (cr2 >= TASK_SIZE)
+				current->thread.error_code |= PF_ERROR_PROT;
+		}
 	}
 	if (frame->rflags & RFLAGS_IF)
 		local_irq_enable();

@@ -157,6 +157,8 @@ def added(value):
         source, path = value.rsplit(":", 1)
         if not path.startswith("/"):
             raise Trouble(f"--add {value}: the guest path must be absolute")
+        if ".." in path.split("/"):
+            raise Trouble(f"--add {value}: the guest path must not contain ..")
     if not os.path.lexists(source):
         raise Trouble(f"--add {source}: no such file")
     if path is None:
