@@ -65,19 +65,25 @@ static void one_thread_one_gib(void)
 
 static volatile int stop, ready;
 
+/*
+ * The range has a forbidden page on either side: what the mappers map next to it would merge with it otherwise, and a VMA
+ * that changes its bounds is write-locked, by Linux's rules and by ours.
+ */
 static void *faulter(void *unused)
 {
-	char *p = mmap(NULL, RANGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, RANGE + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)unused;
 	MUST(p != MAP_FAILED);
+	p += 4096;
+	MUST(mprotect(p, RANGE, PROT_READ | PROT_WRITE) == 0);
 	touch(p, 4096);
 	__atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
 	while (!stop) {
 		touch(p, RANGE);
 		madvise(p, RANGE, MADV_DONTNEED);
 	}
-	munmap(p, RANGE);
+	munmap(p - 4096, RANGE + 2 * 4096);
 	return NULL;
 }
 

@@ -5,7 +5,7 @@
  * build: debug
  * slow-cpus: 1 4 8
  * fails: race.reopen=45
- * shows: PANIC: reference taken on a dead object|PANIC: .*(list|rwsem|lock)
+ * shows: PANIC: reference taken on a dead object|PANIC: .*(list|rwsem|lock)|PANIC: kasan: use after free
  */
 #include "race.h"
 

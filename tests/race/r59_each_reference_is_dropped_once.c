@@ -6,7 +6,7 @@
  * build: debug
  * slow-cpus: 1 4 8
  * fails: race.reopen=59
- * shows: pages are missing|PANIC: BUG_ON.old == 0. at .*mm/page.h
+ * shows: pages are missing|PANIC: BUG_ON.old == 0. at .*mm/page.h|PANIC: kasan: use after free
  */
 #include "race.h"
 
