@@ -69,11 +69,11 @@ static u64 file_max = 1ul << 20, nr_open = 1ul << 20, pipe_max_size = 1ul << 20;
 static u64 mmap_min_addr = MMAP_MIN_ADDR;
 static u32 somaxconn = 4096, zero_panic, drop_caches;
 
-/* RAM files cannot be dropped; what can be given back are the frames and tables that each CPU keeps for itself. */
+/* RAM files cannot be dropped; what can be given back is what each CPU keeps for itself. */
 static int drop_caches_now(u64 value)
 {
 	(void)value;
-	drain_frame_caches();
+	drain_all_caches();
 	return 0;
 }
 

@@ -354,11 +354,7 @@ static ssize_t skip_flush_store(void *arg, const char *buf, size_t len)
 static ssize_t leaks_show(void *arg, char *buf, size_t size)
 {
 	(void)arg;
-	rcu_barrier();				/* what is only waiting for its grace period is no leak */
-	pgtable_drain();
-	slab_drain();
-	kernel_stack_drain();
-	drain_frame_caches();
+	drain_all_caches();
 	debug_leak_report();
 	return scnprintf(buf, size, "frames_used %lu\nslab %ld\npage_tables %ld\nvmalloc %lu\nunfollowed %lu\n",
 			 nr_total_pages() - nr_free_pages(), vm_counter_read(VM_nr_slab),

@@ -45,6 +45,7 @@ u64 nr_free_pages(void);				/* folded over CPUs */
 u64 frame_events(bool freed);				/* pgalloc and pgfree of /proc/vmstat */
 void frame_free_counts(u64 counts[MAX_ORDER + 1]);	/* free blocks per order, /proc/buddyinfo */
 bool memory_is_available(void);				/* more than the reserve is free: a user page could be had now */
+void drain_all_caches(void);				/* the same for stacks, page tables, slabs and frames (mm/init.c); sleeps */
 void drain_frame_caches(void);				/* all CPUs give their cached frames back; interrupts on, no spin lock held */
 /* alloc_pages without failure injection, for allocators built on it that do their own. */
 struct page *__alloc_pages(unsigned int gfp, unsigned int order);

@@ -13,12 +13,14 @@
 
 #include "kernel/boot_info.h"
 #include "kernel/printk.h"
+#include "kernel/rcu.h"
 #include "kernel/string.h"
 #include "kernel/x86/cpu.h"
 #include "kernel/x86/features.h"
 #include "mm/debug.h"
 #include "mm/kasan.h"
 #include "mm/mm.h"
+#include "mm/pgtable.h"
 #include "mm/slab.h"
 #include "mm/tlb.h"
 #include "mm/uaccess.h"
@@ -205,4 +207,14 @@ static void hand_over_frames(u64 nr_sections)
 		frame_free_range(start >> PAGE_SHIFT, done);
 	}
 	mark_reserved(done, nr_sections * PAGES_PER_SECTION);
+}
+
+/* Frames last: the others free some. */
+void drain_all_caches(void)
+{
+	rcu_barrier();			/* what only waits for its grace period counts as free */
+	kernel_stack_drain();
+	pgtable_drain();
+	slab_drain();
+	drain_frame_caches();
 }
