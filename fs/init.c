@@ -1,6 +1,7 @@
 /* The file layer comes to life: its own trees first, then devices in them, then what the loader brought. */
 #include "fs/init.h"
 
+#include "fs/device_files.h"
 #include "fs/pipe.h"
 #include "fs/procfs.h"
 #include "fs/tty.h"
@@ -27,6 +28,8 @@ void fs_init(void)
 	pipe_init();
 	tty_init();
 	procfs_init();
+	dev_pci_init();
+	dev_dma_init();
 	unpack_initramfs();
 	devtmpfs_mount_early();
 }

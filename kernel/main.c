@@ -6,6 +6,7 @@
 #include "kernel/console.h"
 #include "kernel/futex.h"
 #include "kernel/panic.h"
+#include "kernel/pci.h"
 #include "kernel/printk.h"
 #include "kernel/process.h"
 #include "kernel/race.h"
@@ -84,6 +85,7 @@ static void machine_init(void)
 	apic_init_cpu();
 	clock_init();
 	irq_init();
+	pci_init();
 }
 
 static void core_init(void)

@@ -14,6 +14,7 @@ usage: tests/guest.sh [options] -- COMMAND LINE
   --add FILE[:GUESTPATH]     put a file or directory into the guest, at /t/NAME unless told otherwise; repeatable
   --disk IMAGE               a disk, /dev/vda and on; repeatable
   --net[=HOST:GUEST,...]     a network, with TCP ports of the host forwarded into the guest
+  --device MODEL[,...]       one more device, as QEMU's -device takes it; repeatable
   --qemu PATH                the QEMU to use
   --timeout SECONDS          give up after this long (120)
   --log FILE                 also keep the kernel's log here
@@ -63,6 +64,7 @@ class Options:
     def __init__(self):
         self.add = []
         self.disk = []
+        self.device = []
         self.command = None
 
 
@@ -90,7 +92,7 @@ def parse(argv):
         if name == "net":
             o.net = forwards(value)
             continue
-        if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "qemu",
+        if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "device", "qemu",
                         "timeout", "log"):
             raise Trouble(f"unknown option --{name}; see --help")
         if not equals:
@@ -123,6 +125,9 @@ def parse(argv):
                 raise Trouble(f"--disk {value}: no such file")
             o.disk.append(value)
             continue
+        elif name == "device":
+            o.device.append(value)
+            continue
         setattr(o, name, value)
     if o.command is None:
         raise Trouble("no command; it comes after --")
@@ -133,8 +138,6 @@ def parse(argv):
     if o.kernel == "faultline":
         if o.firmware == "uefi" and o.media == "direct":
             raise Trouble("UEFI cannot start faultline directly; use --media iso or usb with --firmware uefi")
-        if o.net is not None:
-            raise Trouble("faultline has no network driver yet, so --net works with --kernel linux only")
         if o.disk:
             raise Trouble("faultline has no disk driver yet, so --disk works with --kernel linux only")
     return o
@@ -225,6 +228,8 @@ def build_machine(o, qemu, directory, secret):
         machine.disk(image, number)
     if o.net is not None:
         machine.network(o.net)
+    for device in o.device:
+        machine.add("-device", device)
     return machine
 
 

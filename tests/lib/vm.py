@@ -225,7 +225,7 @@ class Machine:
 
     def network(self, forwards):
         user = "user,id=net0" + "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for host, guest in forwards)
-        self.add("-netdev", user, "-device", "virtio-net-pci,netdev=net0,romfile=")
+        self.add("-netdev", user, "-device", "virtio-net-pci,netdev=net0,romfile=,disable-legacy=on")
 
 
 def comma(path):
