@@ -194,8 +194,12 @@ int mount_parse_options(const char *options, int (*one)(void *arg, const char *n
 /* -- fs/delayfs.c -- */
 void delayfs_init(void);
 
+/* -- fs/hugetlbfs.c -- */
+void hugetlbfs_init(void);
+
 /* -- fs/memfd.c -- */
 void memfd_init(void);
+struct file *unlinked_file(struct mount *mnt, struct inode *inode, const char *name, int flags);
 long memfd_add_seals(struct file *f, unsigned int seals);	/* F_ADD_SEALS: 0 or -errno */
 long memfd_get_seals(struct file *f);				/* F_GET_SEALS: F_SEAL_* or -errno */
 

@@ -7,6 +7,7 @@
 #include "fs/internal.h"
 #include "kernel/string.h"
 #include "kernel/syscall.h"
+#include "mm/hugetlb.h"
 #include "mm/slab.h"
 #include "mm/uaccess.h"
 
@@ -15,8 +16,6 @@
 #define MFD_HUGETLB		4u
 #define MFD_NOEXEC_SEAL		8u
 #define MFD_EXEC		0x10u
-#define MFD_HUGE_SHIFT		26
-#define MFD_HUGE_MASK		0x3fu
 #define MFD_FLAGS		(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_NOEXEC_SEAL | MFD_EXEC)
 
 #define MEMFD_PREFIX		"memfd:"
@@ -24,26 +23,34 @@
 
 static struct mount *shmem_mount;
 
-/* ERR_PTR. The inode has no name: it dies with the last file. */
+/*
+ * A file on @inode, which no directory knows: it dies with the last user. Takes over the inode, also when it fails. @name as in
+ * "/NAME (deleted)". ERR_PTR.
+ */
+struct file *unlinked_file(struct mount *mnt, struct inode *inode, const char *name, int flags)
+{
+	struct path path = { mnt, dentry_alloc(mnt->sb, mnt->root, name, strlen(name), inode) };
+
+	if (!path.dentry) {
+		inode_put(inode);
+		return ERR_PTR(-ENOMEM);
+	}
+	inode->nlink = 0;
+	path.dentry->unhashed = true;
+	struct file *f = open_path(&path, flags | O_LARGEFILE);
+
+	dentry_put(path.dentry);
+	return f;
+}
+
 static struct file *create(const char *name, u32 mode, u64 size)
 {
 	struct inode *inode = ramfs_inode(shmem_mount->sb, S_IFREG | mode, 0);
 
 	if (!inode)
 		return ERR_PTR(-ENOSPC);
-	inode->nlink = 0;
 	inode->size = size;
-	struct path path = { shmem_mount, dentry_alloc(shmem_mount->sb, shmem_mount->root, name, strlen(name), inode) };
-
-	if (!path.dentry) {
-		inode_put(inode);
-		return ERR_PTR(-ENOMEM);
-	}
-	path.dentry->unhashed = true;
-	struct file *f = open_path(&path, O_RDWR | O_LARGEFILE);
-
-	dentry_put(path.dentry);
-	return f;
+	return unlinked_file(shmem_mount, inode, name, O_RDWR);
 }
 
 struct file *shmem_file_create(const char *name, u64 size)
@@ -54,7 +61,7 @@ struct file *shmem_file_create(const char *name, u64 size)
 SYSCALL_DEFINE(memfd_create, const char __user *uname, unsigned int flags)
 {
 	/* Sizes of huge pages stand in the upper bits, and only together with MFD_HUGETLB. */
-	unsigned int known = flags & MFD_HUGETLB ? MFD_FLAGS | MFD_HUGE_MASK << MFD_HUGE_SHIFT : MFD_FLAGS;
+	unsigned int known = flags & MFD_HUGETLB ? MFD_FLAGS | HUGETLB_FLAG_MASK << HUGETLB_FLAG_SHIFT : MFD_FLAGS;
 
 	if (flags & ~known)
 		return -EINVAL;
@@ -66,19 +73,24 @@ SYSCALL_DEFINE(memfd_create, const char __user *uname, unsigned int flags)
 
 	if (len < 0)
 		return len == -ENAMETOOLONG ? -EINVAL : len;
-	if (flags & MFD_HUGETLB)
+
+	struct hstate *h = flags & MFD_HUGETLB ? hstate_of_log2(flags >> HUGETLB_FLAG_SHIFT & HUGETLB_FLAG_MASK) : NULL;
+
+	if ((flags & MFD_HUGETLB) && !h)
 		return -ENODEV;		/* no pool of that size */
 
 	int fd = fd_reserve(flags & MFD_CLOEXEC ? O_CLOEXEC : 0);
 
 	if (fd < 0)
 		return fd;
-	struct file *f = create(name, flags & MFD_NOEXEC_SEAL ? 0666 : 0777, 0);
+	struct file *f = h ? hugetlb_file_setup(h, name, 0, O_RDWR, false) : create(name, 0777, 0);
 
 	if (IS_ERR(f)) {
 		fd_release(fd);
 		return PTR_ERR(f);
 	}
+	if (flags & MFD_NOEXEC_SEAL)
+		f->inode->mode &= ~0111u;
 	if (flags & MFD_NOEXEC_SEAL)
 		f->inode->seals = F_SEAL_EXEC;		/* implies that it can be sealed */
 	else if (flags & MFD_ALLOW_SEALING)
@@ -93,7 +105,7 @@ SYSCALL_DEFINE(memfd_create, const char __user *uname, unsigned int flags)
 
 static bool can_be_sealed(struct file *f)
 {
-	return S_ISREG(f->inode->mode) && f->inode->mapping.is_shmem;
+	return S_ISREG(f->inode->mode) && (f->inode->mapping.is_shmem || file_is_hugetlbfs(f));
 }
 
 /* Refuses new shared writable mappings (mm/mmap.c counts them up from here), unless there are some. */

@@ -6,6 +6,7 @@
 #include "kernel/printk.h"
 #include "kernel/process.h"
 #include "kernel/string.h"
+#include "mm/hugetlb.h"
 #include "mm/slab.h"
 
 int proc_parse_number(const char *name, size_t len)
@@ -112,4 +113,5 @@ void procfs_init(void)
 	proc_system_init();
 	proc_sys_init();
 	sysfs_init();
+	hugetlb_sysctl_init();
 }

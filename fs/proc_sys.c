@@ -9,6 +9,7 @@
 #include "kernel/random.h"
 #include "kernel/string.h"
 #include "kernel/sysctl.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/slab.h"
 #include "mm/vma.h"
@@ -84,6 +85,7 @@ static struct sysctl_number numbers[] = {
 	{ "vm/mmap_min_addr",		0444, &mmap_min_addr, 8, 0, 0, NULL },
 	{ "vm/dirty_bytes",		0644, &sysctl_dirty_bytes, 8, 0, 1ul << 50, NULL },
 	{ "vm/dirty_background_bytes",	0644, &sysctl_dirty_background_bytes, 8, 0, 1ul << 50, NULL },
+	{ "vm/hugetlb_shm_group",	0644, &sysctl_hugetlb_shm_group, 4, 0, UINT32_MAX, NULL },
 	{ "vm/drop_caches",		0200, &drop_caches, 4, 1, 7, drop_caches_now },
 	{ "kernel/pid_max",		0644, &sysctl_pid_max, 4, RESERVED_PIDS + 1, PID_MAX_LIMIT, NULL },
 	{ "kernel/threads-max",		0644, &sysctl_threads_max, 4, 20, INT32_MAX, NULL },

@@ -14,6 +14,7 @@
 #include "kernel/trace.h"
 #include "kernel/x86/features.h"
 #include "kernel/x86/irq.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/slab.h"
 #include "mm/vmstat.h"
@@ -30,7 +31,7 @@ static ssize_t show_meminfo(void *arg, char *buf, size_t size)
 	s64 reclaimable = file - shmem;		/* page cache that a store could give back */
 
 	(void)arg;
-	return scnprintf(buf, size,
+	ssize_t n = scnprintf(buf, size,
 		"MemTotal:       %8lu kB\n"
 		"MemFree:        %8lu kB\n"
 		"MemAvailable:   %8lu kB\n"
@@ -49,21 +50,15 @@ static ssize_t show_meminfo(void *arg, char *buf, size_t size)
 		"PageTables:     %8lu kB\n"
 		"Mlocked:        %8lu kB\n"
 		"CommitLimit:    %8lu kB\n"
-		"Committed_AS:   %8lu kB\n"
-		"HugePages_Total:   %5u\n"
-		"HugePages_Free:    %5u\n"
-		"HugePages_Rsvd:    %5u\n"
-		"HugePages_Surp:    %5u\n"
-		"Hugepagesize:   %8u kB\n"
-		"Hugetlb:        %8u kB\n",
+		"Committed_AS:   %8lu kB\n",
 		kib((s64)total), kib((s64)free), kib((s64)free + (reclaimable > 0 ? reclaimable : 0)), 0u,
 		kib(file), 0u, 0u, 0u,
 		kib(vm_counter_read(VM_nr_dirty)), kib(vm_counter_read(VM_nr_writeback)),
 		kib(vm_counter_read(VM_nr_anon_pages)), kib(vm_counter_read(VM_nr_mapped)), kib(shmem),
 		kib(vm_counter_read(VM_nr_slab)), kib(vm_counter_read(VM_nr_kernel_stack)),
 		kib(vm_counter_read(VM_nr_page_table_pages)), kib(vm_counter_read(VM_nr_mlock)),
-		kib((s64)vm_commit_limit()), kib((s64)vm_committed()),
-		0u, 0u, 0u, 0u, 2048u, 0u);
+		kib((s64)vm_commit_limit()), kib((s64)vm_committed()));
+	return n + (ssize_t)hugetlb_meminfo(buf + n, size - (size_t)n);
 }
 
 static ssize_t show_vmstat(void *arg, char *buf, size_t size)

@@ -9,6 +9,7 @@ void vfs_init(void)
 	fs_context_init();
 	file_init();
 	memfd_init();
+	hugetlbfs_init();
 	pseudo_init();
 	devfs_init();
 }

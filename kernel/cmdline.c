@@ -123,3 +123,19 @@ int cmdline_rank(const char *name, const char *value)
 	}
 	return found;
 }
+
+void cmdline_for_each(void (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+	const char *pos = boot_info.cmdline, *word;
+	size_t len;
+
+	while (next_word(&pos, &word, &len)) {
+		const char *equals = memchr(word, '=', len), *end = word + len;
+		char name[64], value[64] = "";
+
+		copy_unquoted(name, sizeof(name), word, equals ? equals : end);
+		if (equals)
+			copy_unquoted(value, sizeof(value), equals + 1, end);
+		fn(arg, name, value);
+	}
+}

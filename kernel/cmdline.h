@@ -13,4 +13,7 @@ u64 cmdline_u64(const char *name, u64 def, u64 lo, u64 hi);
  */
 int cmdline_rank(const char *name, const char *value);
 
+/* Calls @fn for each word "name=value" or "name" (value ""), in the order of the command line; both are cut off at 63 bytes. */
+void cmdline_for_each(void (*fn)(void *arg, const char *name, const char *value), void *arg);
+
 #endif

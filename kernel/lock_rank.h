@@ -19,6 +19,7 @@
 	X(LOCK_MOUNT,		SLEEP, ON,  "fs/mount.c: mount, umount")				\
 	X(LOCK_EPOLL,		SLEEP, ON,  "fs/eventpoll.c: epoll_ctl; pair: the global lock, then one epoll; poll of an epoll inside another: outer first")	\
 	X(LOCK_FILE_POS,	SLEEP, ON,  "fs/read_write.c: read and write with the shared offset")	\
+	X(LOCK_HUGETLB_RESIZE,	SLEEP, ON,  "mm/hugetlb.c: one change of a pool's size at a time")	\
 	X(LOCK_TTY,		SLEEP, ON,  "fs/tty.c: one writer, termios change")			\
 	X(LOCK_RENAME,		SLEEP, ON,  "fs/namei.c: rename across directories")			\
 	X(LOCK_INODE_DIR,	SLEEP, ON,  "fs/namei.c: create, unlink; pair: parent before child, else by address") \

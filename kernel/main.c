@@ -37,6 +37,7 @@
 #include "mm/debug.h"
 #include "mm/fault.h"
 #include "mm/frame.h"
+#include "mm/hugetlb.h"
 #include "mm/mapping.h"
 #include "mm/mm.h"
 
@@ -76,6 +77,7 @@ static void memory_init(void)
 	thread_init();
 	address_space_init();
 	fault_init();
+	hugetlb_init();
 }
 
 static void machine_init(void)

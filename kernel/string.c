@@ -251,6 +251,38 @@ int kstrtou64(const char *s, unsigned int base, u64 *out)
 	return 0;
 }
 
+/* The power of 1024 that a suffix stands for, or -1. */
+static int size_suffix(char c)
+{
+	const char *suffixes = "kmgtpe", *found = c ? strchr(suffixes, c | 0x20) : NULL;
+
+	return found ? (int)(found - suffixes) + 1 : -1;
+}
+
+u64 memparse(const char *s, const char **end)
+{
+	unsigned int base = 10, d;
+	bool overflow = false;
+	int power;
+	u64 v = 0;
+
+	if (s[0] == '0' && (s[1] | 0x20) == 'x' && digit_value(s[2]) < 16) {
+		base = 16;
+		s += 2;
+	} else if (s[0] == '0') {
+		base = 8;
+	}
+	for (; (d = (unsigned int)digit_value(*s)) < base; s++)
+		overflow |= __builtin_mul_overflow(v, (u64)base, &v) || __builtin_add_overflow(v, (u64)d, &v);
+	power = size_suffix(*s);
+	if (power > 0) {
+		overflow |= __builtin_mul_overflow(v, 1ul << 10 * power, &v);
+		s++;
+	}
+	*end = s;
+	return overflow ? ~0ul : v;
+}
+
 /* What __builtin_popcountll becomes for a CPU without POPCNT: halves, quarters ... added up in parallel. */
 int __popcountdi2(long v);
 int __popcountdi2(long v)

@@ -20,5 +20,10 @@ char *strstr(const char *hay, const char *needle);
 ssize_t strscpy(char *dst, const char *src, size_t size);
 /* Parses an unsigned number (0x, 0 and decimal prefixes as strtoull base 0 when base is 0). 0, -EINVAL or -ERANGE. */
 int kstrtou64(const char *s, unsigned int base, u64 *out);
+/*
+ * A size as parameters and mount options give it: a number (0x and 0 prefixes too), then perhaps one of KMGTPE for powers of
+ * 1024. *end: what comes behind it; the start if there is no number. What does not fit in 64 bits is ~0.
+ */
+u64 memparse(const char *s, const char **end);
 
 #endif

@@ -162,6 +162,15 @@ static int insert_page(struct mapping *m, struct page *page, u64 index)
 	return err;
 }
 
+static void count_cached(const struct mapping *m, s64 n)
+{
+	if (unlikely(m->is_hugetlb))
+		return;
+	vm_count_add(VM_nr_file_pages, n);
+	if (m->is_shmem)
+		vm_count_add(VM_nr_shmem, n);
+}
+
 /* @page is locked and in no mapping. The cache takes a reference of its own. Sleeps. 0, -EEXIST, -ENOMEM, -ENOSPC. */
 int mapping_add_page(struct mapping *m, struct page *page, u64 index)
 {
@@ -184,9 +193,7 @@ int mapping_add_page(struct mapping *m, struct page *page, u64 index)
 		put_page(page);
 		return err;
 	}
-	vm_count(VM_nr_file_pages);
-	if (m->is_shmem)
-		vm_count(VM_nr_shmem);
+	count_cached(m, 1);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);	/* insert, then read i_size: see the top */
 	return 0;
 }
@@ -205,9 +212,7 @@ void mapping_remove_page(struct page *page)
 	page->mapping = NULL;
 	spin_unlock(&m->tree_lock);
 
-	vm_count_add(VM_nr_file_pages, -1);
-	if (m->is_shmem)
-		vm_count_add(VM_nr_shmem, -1);
+	count_cached(m, -1);
 	if (m->ops && m->ops->freed_page)
 		m->ops->freed_page(m, page);
 	put_page(page);		/* the cache's; the caller holds one */

@@ -17,6 +17,7 @@
 #include "kernel/smp.h"
 #include "kernel/string.h"
 #include "mm/debug.h"
+#include "mm/hugetlb.h"
 #include "mm/kasan.h"
 
 #define SECTION_ORDER		(SECTION_SHIFT - PAGE_SHIFT)
@@ -163,7 +164,12 @@ void free_pages(struct page *p, unsigned int order)
 /* The last reference of a folio is gone; what its life as an anonymous or cached page left behind goes too. */
 void __page_free_last(struct page *p)
 {
-	free_pages(p, page_test(p, PG_head) ? p->order : 0);
+	if (likely(!page_test(p, PG_head)))
+		free_pages(p, 0);
+	else if (page_test(p, PG_hugetlb))
+		hugetlb_free_page(p);
+	else
+		free_pages(p, p->order);
 }
 
 /* Drops one reference of each page. Clobbers the array. Any context. */

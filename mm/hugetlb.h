@@ -59,6 +59,8 @@ static inline u64 hugetlb_index(const struct hstate *h, const struct vma *vma, u
 
 /* -- mm/hugetlb.c: the pools -- */
 void hugetlb_init(void);		/* after mm_init and the command line: takes the boot pages */
+void hugetlb_sysctl_init(void);		/* mm/hugetlb_sysctl.c: /proc/sys/vm, /sys/kernel/mm/hugepages; after procfs */
+extern u32 sysctl_hugetlb_shm_group;	/* members may use SHM_HUGETLB without CAP_IPC_LOCK (D15) */
 /*
  * A page for @addr of @vma: by the mapping's reservation if it has one that is not used up (avoid_reserve: never; D24),
  * else one that nobody was promised, else surplus. Refcount 1, contents undefined, not in any mapping; remembers what it
@@ -70,10 +72,19 @@ struct page *hugetlb_alloc_page(struct vma *vma, uintptr_t addr, bool avoid_rese
 struct page *hugetlb_alloc_page_file(struct inode *inode, u64 idx);
 /* A page for data in transit (R20): counts as surplus-like, belongs to nobody, touches no reservation. NULL: no memory. */
 struct page *hugetlb_alloc_temporary(struct hstate *h);
-/* After an error, before put_page: the region map entry goes back too, with the opposite meaning for private maps (R17). */
+/*
+ * After an error, right before put_page, if neither add_to_page_cache nor page_is_used was called with success: the promise
+ * goes back to its map with the page (R17). Fault mutex held until after put_page, inode or VMA kept. Forgetting it is a panic there.
+ */
 void hugetlb_restore_reserve(struct vma *vma, uintptr_t addr, struct page *page);
-/* Into the page cache of @inode at @idx: locked, referenced for the cache; the reservation is now spent. 0, -EEXIST, -ENOMEM. */
+void hugetlb_restore_reserve_file(struct inode *inode, u64 idx, struct page *page);
+/*
+ * Into the page cache of @inode at @idx, uptodate, locked by the caller: the cache takes a reference; the reservation is now
+ * spent. 0, -EEXIST, -ENOMEM. A full barrier follows the insertion: look at i_size after it.
+ */
 int hugetlb_add_to_page_cache(struct page *page, struct inode *inode, u64 idx);
+/* Out again: truncate, or a fault that finds i_size changed (R12; no restore then). Folio lock, unmapped; drops the cache's reference. */
+void hugetlb_remove_from_page_cache(struct page *page);
 /* Used privately (D11, D26): the reservation is spent, a later free gives back none. */
 void hugetlb_page_is_used(struct page *page);
 void hugetlb_free_page(struct page *page);	/* from put_page of the last reference; any context without hugetlb locks */
@@ -81,24 +92,36 @@ void clear_huge_page(struct page *page);	/* sleeps (cond_resched) */
 void copy_huge_page(struct page *to, struct page *from);
 size_t hugetlb_meminfo(char *buf, size_t size);	/* the HugePages_* and Hugetlb lines of /proc/meminfo */
 
-/* -- mm/hugetlb_reserve.c: the promises -- */
+/*
+ * -- mm/hugetlb_reserve.c: the promises --
+ *
+ * vma->private of a huge mapping is theirs: the map of a private mapping that reserved, and the mark of D24. What guards page
+ * tables (hugetlb.sync) hangs elsewhere on the VMA. mapping->pages is indexed in huge pages.
+ */
 /* mmap, shmget: reserves what [from, to) of the file lacks. vma NULL: for the file (SHM). 0, -ENOMEM, nothing changed then. Sleeps. */
 int hugetlb_reserve_pages(struct inode *inode, u64 from, u64 to, struct vma *vma, u64 vm_flags);
-/* Truncate, punch: regions of [from, to) go; @freed of their pages were instantiated and have been freed. */
-void hugetlb_unreserve_pages(struct inode *inode, u64 from, u64 to, u64 freed);
+/* Truncate: what [from, to) of the file was promised and has no page goes back. Pages are removed before; see mm/hugetlb_reserve.c. */
+void hugetlb_unreserve_pages(struct inode *inode, u64 from, u64 to);
 /* A private mapping that reserved its pages itself; a fork child is not (D6). */
 bool hugetlb_vma_is_owner(const struct vma *vma);
 void hugetlb_vma_mark_unmapped(struct vma *vma);	/* D24: pages of a non-owner were taken away: missing ones are SIGBUS from now on */
 bool hugetlb_vma_is_unmapped(const struct vma *vma);
-/* Does the zap of @page, at @addr of @vma, by DONTNEED give the owner his reservation back (D9)? Does it. PTE lock held. */
+/*
+ * Does the zap of @page, at @addr of @vma, by DONTNEED give the owner his reservation back (D9)? Does it. PTE lock held, the
+ * rmap not yet removed. The promise counts again when the page is freed.
+ */
 void hugetlb_zap_restores_reserve(struct vma *vma, uintptr_t addr, struct page *page);
 /* vma_ops open/close do the rest; these two cannot be told from a split by open alone. mmap_lock for write. */
 void hugetlb_fork_vma(struct vma *child);		/* drops the copied pointers: no owner, a sharing lock of its own (E17) */
+extern const struct vma_ops hugetlb_vma_ops;		/* open, close, may_split; SHM wraps them */
 void hugetlb_move_vma(struct vma *to, struct vma *from);	/* mremap: the promises go along (R22) */
 
 /* One instantiation per (file, index) (D29, R14). Sleeps. Outside the sharing lock of the VMA. */
 u32 hugetlb_fault_mutex_lock(struct mapping *m, u64 idx);	/* the hash, for unlock */
 void hugetlb_fault_mutex_unlock(u32 hash);
+
+/* A new mapping is complete but for its place in the tree; vma_ops->open and close tell of all others. Cannot fail. */
+void hugetlb_vma_mapped(struct vma *vma);
 
 /* -- mm/hugetlb_fault.c -- */
 vm_fault_t hugetlb_fault(struct vma *vma, uintptr_t addr, unsigned int flags);
@@ -124,5 +147,7 @@ void hugetlb_unmap_file(struct mapping *m, u64 first, u64 last, bool even_cows);
 /* -- fs/hugetlbfs.c -- */
 /* An unlinked file on the internal mount of that size: MAP_HUGETLB, memfd, SHM. ERR_PTR. Reserves nothing. */
 struct file *hugetlb_file_setup(struct hstate *h, const char *name, u64 size, unsigned int open_flags, bool allow_sealing);
+/* For shmget: all of it is reserved here, unless @noreserve, and mappings of it reserve nothing (D15). ERR_PTR(-ENOMEM). */
+struct file *hugetlb_file_setup_reserved(struct hstate *h, const char *name, u64 size, bool noreserve);
 
 #endif

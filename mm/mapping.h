@@ -51,6 +51,7 @@ struct mapping {
 	struct list_head	 i_mmap;	/* F  all VMAs; truncate finds every mapping here */
 	s64			 writable_maps;	/* A  VM_SHARED|VM_MAYWRITE VMAs, counted by mm/vma.c; < 0: denied by F_SEAL_WRITE, set only from 0 */
 	bool			 is_shmem;	/* I  counts as shmem, survives as RAM */
+	bool			 is_hugetlb;	/* I  huge pages, indexed in their own size; counted by their pool alone */
 	struct list_head	 dirty_node;	/* LOCK_MAPPING_DIRTY  linked while nr_dirty or nr_writeback > 0 */
 	u64			 sync_seq;	/* LOCK_MAPPING_DIRTY  the last writeback_sync() that came by */
 	u64			 nr_dirty;	/* T  pages with RADIX_DIRTY; only where mapping_tracks_dirty() */

@@ -12,6 +12,7 @@
 #include "kernel/random.h"
 #include "kernel/syscall.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/rmap.h"
 #include "mm/tlb.h"
 #include "mm/vma_internal.h"
@@ -42,11 +43,21 @@ static int map_anonymous(struct mm *mm, uintptr_t addr, size_t len, u64 vm_flags
 
 /* -- system calls -- */
 
+/* D12: the file behind MAP_HUGETLB memory, of the size that the flags ask for. ERR_PTR. */
+static struct file *anonymous_huge_file(size_t len, unsigned long flags)
+{
+	struct hstate *h = hstate_of_log2(flags >> HUGETLB_FLAG_SHIFT & HUGETLB_FLAG_MASK);
+
+	if (!h)
+		return ERR_PTR(-EINVAL);
+	return hugetlb_file_setup(h, "anon_hugepage", ALIGN_UP(len, huge_page_size(h)), O_RDWR, false);
+}
+
 /* A5: the descriptor and huge-page checks come before everything that do_mmap() looks at. */
 SYSCALL_DEFINE(mmap, uintptr_t addr, size_t len, unsigned long prot, unsigned long flags, int fd, unsigned long off)
 {
 	struct file *file = NULL;
-	long ret;
+	long ret = -EINVAL;
 
 	if (off & ~PAGE_MASK)
 		return -EINVAL;
@@ -54,10 +65,12 @@ SYSCALL_DEFINE(mmap, uintptr_t addr, size_t len, unsigned long prot, unsigned lo
 		file = fd_get(fd);
 		if (!file)
 			return -EBADF;
+	} else if (flags & MAP_HUGETLB) {
+		file = anonymous_huge_file(len, flags);
+		if (IS_ERR(file))
+			return PTR_ERR(file);
 	}
-	if (flags & MAP_HUGETLB)
-		ret = -EINVAL;	/* no pool of any size is configured, and no file is on hugetlbfs */
-	else
+	if (!(flags & MAP_HUGETLB) || file_is_hugetlbfs(file))
 		ret = vm_mmap(file, addr, len, prot, flags, off >> PAGE_SHIFT);
 	if (file)
 		file_put(file);
@@ -357,9 +370,15 @@ static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t
 	struct mm *mm = current->mm;
 	u64 vm_flags = calc_prot_bits(prot) | VM_MAY_ALL | mm->def_flags;
 	uintptr_t align = PAGE_SIZE;
+	bool huge = file_is_hugetlbfs(file);
 	long ret;
 	int err;
 
+	if (huge) {						/* D13 */
+		align = huge_page_size(hstate_file(file));
+		len = ALIGN_UP(len, align);
+		vm_flags |= VM_HUGETLB;
+	}
 	if (!len)						/* A6 */
 		return -EINVAL;
 	if (flags & MAP_FIXED_NOREPLACE)
@@ -417,7 +436,7 @@ static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t
 	}
 	if (err)
 		return err;
-	if ((flags & MAP_NORESERVE) && sysctl_overcommit_memory != 2)
+	if ((flags & MAP_NORESERVE) && (sysctl_overcommit_memory != 2 || huge))
 		vm_flags |= VM_NORESERVE;
 
 	ret = map_region(mm, file ? file : zero, addr, len, vm_flags, pgoff);
@@ -545,7 +564,7 @@ static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t 
 			goto uncommit;
 		}
 		vm_flags = vma->flags;	/* the method may have added VM_IO, VM_DONTEXPAND... */
-		if (vm_flags & (VM_IO | VM_PFNMAP)) {
+		if (vm_flags & (VM_IO | VM_PFNMAP | VM_HUGETLB)) {
 			vm_flags &= ~(VM_LOCKED | VM_LOCKONFAULT);	/* nothing to lock, nothing to count */
 			vma_set_flags(vma, vm_flags);
 		}

@@ -14,6 +14,7 @@
 #include "kernel/syscall.h"
 #include "kernel/task.h"
 #include "kernel/time.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/slab.h"
 #include "mm/uaccess.h"
@@ -36,6 +37,7 @@
 #define SHM_REMAP	040000
 #define SHM_EXEC	0100000
 #define SHM_HUGETLB	04000
+#define SHM_NORESERVE	010000	/* of shmget; SHM_RDONLY of shmat has the same value */
 #define SHM_DEST	01000	/* in mode: goes with the last detach */
 #define SHM_LOCKED	02000
 #define SHMMNI		4096
@@ -145,9 +147,15 @@ static bool may_control(const struct shm_segment *seg)
 
 /* -- attached: the file and its VMAs -- */
 
+static struct shm_segment *segment_of(const struct vma *vma) { return vma->file->private; }
+static size_t segment_page_size(const struct shm_segment *seg)
+{
+	return file_is_hugetlbfs(seg->file) ? huge_page_size(hstate_file(seg->file)) : PAGE_SIZE;
+}
+
 static void shm_open(struct vma *vma)
 {
-	struct shm_segment *seg = vma->private;
+	struct shm_segment *seg = segment_of(vma);
 
 	mutex_lock(&shm_lock);
 	seg->nattch++;
@@ -159,7 +167,7 @@ static void shm_open(struct vma *vma)
 /* The VMA's file still holds a reference to the segment, so it is not freed here, under mmap_lock. */
 static void shm_close(struct vma *vma)
 {
-	struct shm_segment *seg = vma->private;
+	struct shm_segment *seg = segment_of(vma);
 	bool gone;
 
 	mutex_lock(&shm_lock);
@@ -180,19 +188,41 @@ static unsigned int shm_fault(struct vm_fault *vmf)
 
 static const char *shm_vma_name(struct vma *vma)
 {
-	return ((struct shm_segment *)vma->private)->name;
+	return segment_of(vma)->name;
 }
 
 static const struct vma_ops shm_vma_ops = { .open = shm_open, .close = shm_close, .fault = shm_fault, .name = shm_vma_name };
 
+/* The same for a segment of huge pages: both owners want to know. */
+static void shm_huge_open(struct vma *vma)
+{
+	hugetlb_vma_ops.open(vma);
+	shm_open(vma);
+}
+
+static void shm_huge_close(struct vma *vma)
+{
+	hugetlb_vma_ops.close(vma);
+	shm_close(vma);
+}
+
+static int shm_huge_may_split(struct vma *vma, uintptr_t addr)
+{
+	return hugetlb_vma_ops.may_split(vma, addr);
+}
+
+static const struct vma_ops shm_huge_vma_ops = {
+	.open = shm_huge_open, .close = shm_huge_close, .may_split = shm_huge_may_split, .name = shm_vma_name,
+};
+
 static int shm_mmap(struct file *f, struct vma *vma)
 {
-	int err = generic_file_mmap(f, vma);
+	bool huge = file_is_hugetlbfs(f);
+	int err = huge ? segment_of(vma)->file->ops->mmap(f, vma) : generic_file_mmap(f, vma);
 
 	if (err)
 		return err;
-	vma->ops = &shm_vma_ops;
-	vma->private = f->private;
+	vma->ops = huge ? &shm_huge_vma_ops : &shm_vma_ops;
 	shm_open(vma);
 	return 0;
 }
@@ -206,6 +236,19 @@ static const struct file_ops shm_file_ops = { .mmap = shm_mmap, .release = shm_r
 
 /* -- shmget -- */
 
+/* D15. ERR_PTR. */
+static struct file *huge_file(const char *name, size_t size, int flags)
+{
+	struct hstate *h = hstate_of_log2((unsigned int)flags >> HUGETLB_FLAG_SHIFT & HUGETLB_FLAG_MASK);
+
+	if (!h)
+		return ERR_PTR(-EINVAL);
+	if (!capable(CAP_IPC_LOCK) && !in_group(&current->process->creds, READ_ONCE(sysctl_hugetlb_shm_group)))
+		return ERR_PTR(-EPERM);
+	size = ALIGN_UP(size, huge_page_size(h));
+	return size ? hugetlb_file_setup_reserved(h, name, size, flags & SHM_NORESERVE) : ERR_PTR(-EINVAL);
+}
+
 /* A new segment, in no table yet. ERR_PTR. */
 static struct shm_segment *segment_new(int key, size_t size, int flags)
 {
@@ -216,7 +259,7 @@ static struct shm_segment *segment_new(int key, size_t size, int flags)
 	if (!seg)
 		return ERR_PTR(-ENOMEM);
 	snprintf(name, sizeof(name), "SYSV%08x", (u32)key);
-	seg->file = shmem_file_create(name, ALIGN_UP(size, PAGE_SIZE));
+	seg->file = flags & SHM_HUGETLB ? huge_file(name, size, flags) : shmem_file_create(name, ALIGN_UP(size, PAGE_SIZE));
 	if (IS_ERR(seg->file)) {
 		long err = PTR_ERR(seg->file);
 
@@ -288,8 +331,6 @@ SYSCALL_DEFINE(shmget, int key, size_t size, int flags)
 		return -EINVAL;
 	if (ALIGN_UP(size, PAGE_SIZE) < size)
 		return -ENOSPC;
-	if (flags & SHM_HUGETLB)
-		return -EINVAL;		/* no huge page size is configured */
 	seg = segment_new(key, size, flags);
 	if (IS_ERR(seg))
 		return PTR_ERR(seg);
@@ -366,11 +407,11 @@ SYSCALL_DEFINE(shmdt, uintptr_t addr)
 		return -EINTR;
 	for (vma = vma_find(mm, addr); vma && vma->start < end; vma = next) {
 		next = vma_next(vma);
-		if (vma->ops != &shm_vma_ops || vma->start < addr || (vma->start - addr) >> PAGE_SHIFT != vma->pgoff)
+		if ((vma->ops != &shm_vma_ops && vma->ops != &shm_huge_vma_ops) || vma->start < addr || (vma->start - addr) >> PAGE_SHIFT != vma->pgoff)
 			continue;
 		if (!file) {
 			file = vma->file;	/* stays alive: removed VMAs keep it until the unlock */
-			end = addr + ALIGN_UP(((struct shm_segment *)vma->private)->size, PAGE_SIZE);
+			end = addr + ALIGN_UP(segment_of(vma)->size, segment_page_size(segment_of(vma)));
 		}
 		if (vma->file != file)
 			continue;

@@ -1,0 +1,616 @@
+/*
+ * hugetlbfs: files made of huge pages. It knows names, sizes and which index has a page; it never edits a page table, and
+ * counts nothing: promises and pools are in mm/hugetlb_reserve.c and mm/hugetlb.c.
+ *
+ *	a file of a mount		create, open, mmap, ftruncate, fallocate, read
+ *	a file without a name		hugetlb_file_setup(): MAP_HUGETLB, memfd_create, shmget; on a mount of our own for each size
+ *
+ * Taking pages away (ftruncate, hole punching) against faults (D30). The size goes down first. Then the range is unmapped as a
+ * whole, which is cheap but proves nothing: a fault that looked at the size earlier may still bring pages in. Then, for each
+ * page that is in the file, the fault mutex of its index is taken: now no fault is at work there and none can begin, so the page
+ * is unmapped once more if it is mapped, and removed. A fault that inserts a page looks at the size again after that and
+ * takes it out itself (R12), so one pass is enough.
+ */
+#include "fs/internal.h"
+#include "kernel/panic.h"
+#include "kernel/printk.h"
+#include "kernel/race.h"
+#include "kernel/string.h"
+#include "kernel/task.h"
+#include "mm/hugetlb_internal.h"
+#include "mm/slab.h"
+#include "mm/uaccess.h"
+
+#define HUGETLBFS_MAGIC		0x958458f6u
+#define FALLOC_FL_KEEP_SIZE	1
+#define FALLOC_FL_PUNCH_HOLE	2
+#define SEEK_DATA		3
+#define SEEK_HOLE		4
+
+/*   I  constant */
+struct hugetlbfs_sb {			/* sb->private */
+	struct hstate		*h;		/* I */
+	struct hugetlb_subpool	*subpool;	/* I  NULL: no limits */
+	u64			 max, min;	/* I  huge pages; SUBPOOL_NO_LIMIT: not set */
+	u32			 mode, uid, gid;	/* I  of the root */
+};
+
+struct hugetlbfs_inode {		/* inode->private of a regular file */
+	struct hugetlb_file_map	 map;
+	bool			 reserved_whole;	/* I  shmget has reserved it all: mmap reserves nothing */
+};
+
+static const struct inode_ops dir_ops, file_inode_ops;
+static const struct file_ops hugetlbfs_file_ops;
+static struct mount *internal_mounts[NR_HSTATES];
+
+static struct hugetlbfs_sb *sb_info(const struct super_block *sb) { return sb->private; }
+static struct hugetlbfs_inode *inode_info(const struct inode *inode) { return inode->private; }
+
+bool file_is_hugetlbfs(const struct file *file)
+{
+	return file && file->inode->fops == &hugetlbfs_file_ops;
+}
+
+struct hstate *hstate_inode(const struct inode *inode) { return sb_info(inode->sb)->h; }
+struct hstate *hstate_file(const struct file *file) { return hstate_inode(file->inode); }
+struct hugetlb_file_map *hugetlbfs_file_map(struct inode *inode) { return &inode_info(inode)->map; }
+struct hugetlb_subpool *hugetlbfs_subpool(struct inode *inode) { return sb_info(inode->sb)->subpool; }
+
+/* -- inodes --------------------------------------------------------------------------------------------------------- */
+
+/* Devices, pipes and links are what they are on any file system in memory. NULL: no memory, or nr_inodes is reached. */
+static struct inode *hugetlbfs_inode(struct super_block *sb, u32 mode, dev_t rdev)
+{
+	struct hugetlbfs_inode *info = S_ISREG(mode) ? kzalloc(sizeof(*info), GFP_KERNEL) : NULL;
+	struct inode *inode;
+
+	if (S_ISREG(mode) && !info)
+		return NULL;
+	inode = S_ISREG(mode) ? inode_alloc(sb, mode) : ramfs_inode(sb, mode, rdev);
+	if (!inode) {
+		kfree(info);
+		return NULL;
+	}
+	if (S_ISREG(mode)) {
+		hugetlb_file_map_init(&info->map);
+		inode->private = info;
+		inode->ops = &file_inode_ops;
+		inode->fops = &hugetlbfs_file_ops;
+		inode->mapping.is_hugetlb = true;
+	} else if (S_ISDIR(mode)) {
+		inode->ops = &dir_ops;
+	}
+	return inode;
+}
+
+static struct inode *hugetlbfs_create(struct inode *dir, u32 mode, dev_t rdev)
+{
+	struct inode *inode = hugetlbfs_inode(dir->sb, mode, rdev);
+
+	return inode ? inode : ERR_PTR(-ENOSPC);
+}
+
+/* No page is left in the file, and nobody maps it. */
+static void hugetlbfs_evict(struct inode *inode)
+{
+	hugetlb_unreserve_pages(inode, 0, ~0ul);
+	kfree(inode->private);
+}
+
+static u64 hugetlbfs_blocks(struct inode *inode)
+{
+	return READ_ONCE(inode->mapping.nr_pages) * (huge_page_size(hstate_inode(inode)) / 512);
+}
+
+/* -- removing pages ------------------------------------------------------------------------------------------------- */
+
+/* One index of the file. @page is referenced; it may have left the file since it was found. */
+static void remove_page(struct inode *inode, struct page *page, u64 idx)
+{
+	struct mapping *m = &inode->mapping;
+	u32 hash = hugetlb_removal_lock(m, idx);
+
+	/* Before the folio lock, which comes after the locks that unmapping takes. With the mutex nobody maps it again (R13). */
+	if (page_mapcount(page))
+		hugetlb_unmap_file(m, idx, idx + 1, true);
+	race_window("hugetlb_removal_unmapped");
+	lock_page(page);
+	if (page->mapping == m && page->index == idx)
+		hugetlb_remove_from_page_cache(page);
+	unlock_page(page);
+	put_page(page);
+	hugetlb_removal_unlock(hash);
+}
+
+/* Pages [first, last) of the file, from everywhere. inode lock held. Sleeps. */
+static void remove_range(struct inode *inode, u64 first, u64 last)
+{
+	struct mapping *m = &inode->mapping;
+	struct page *page;
+
+	race_window("hugetlb_truncate_begin");
+	hugetlb_unmap_file(m, first, last, true);
+	race_window("hugetlb_truncate_unmapped");
+	for (u64 idx = first; (page = mapping_find_get_next(m, &idx)); idx++) {
+		if (idx >= last) {
+			put_page(page);
+			break;
+		}
+		remove_page(inode, page, idx);
+		cond_resched();
+	}
+}
+
+/* D20. inode lock held for write. Growing takes away what fallocate(KEEP_SIZE) has put behind the new end, too. */
+static int hugetlbfs_truncate(struct inode *inode, u64 size)
+{
+	struct hstate *h = hstate_inode(inode);
+	u64 first = size >> huge_page_shift(h);
+
+	if (size & ~huge_page_mask(h))
+		return -EINVAL;
+	if ((size < inode->size && (inode->seals & F_SEAL_SHRINK)) || (size > inode->size && (inode->seals & F_SEAL_GROW)))
+		return -EPERM;
+	__atomic_store_n(&inode->size, size, __ATOMIC_SEQ_CST);		/* before we look for pages: hugetlb_add_to_page_cache() */
+	remove_range(inode, first, ~0ul);
+	hugetlb_unreserve_pages(inode, first, ~0ul);
+	return 0;
+}
+
+/* Bytes [start, end), which lie in one page, if the file has that page. */
+static void zero_part(struct inode *inode, u64 start, u64 end)
+{
+	struct hstate *h = hstate_inode(inode);
+	struct page *page = mapping_find_get(&inode->mapping, start >> huge_page_shift(h));
+
+	if (!page)
+		return;
+	lock_page(page);
+	if (page->mapping == &inode->mapping)
+		memset((char *)page_to_virt(page) + (start & ~huge_page_mask(h)), 0, end - start);
+	unlock_page(page);
+	put_page(page);
+}
+
+/* D22. inode lock held for write. */
+static int punch_hole(struct inode *inode, u64 start, u64 end)
+{
+	u64 size = huge_page_size(hstate_inode(inode));
+	unsigned int shift = huge_page_shift(hstate_inode(inode));
+	u64 first = ALIGN_UP(start, size), last = ALIGN_DOWN(end, size);	/* whole pages: bytes [first, last) */
+
+	if (inode->seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EPERM;
+	if (start < first)
+		zero_part(inode, start, min(end, first));
+	if (first < last)
+		remove_range(inode, first >> shift, last >> shift);
+	if (end > last && end > first)
+		zero_part(inode, last, end);
+	inode_touch(inode, true);
+	return 0;
+}
+
+/* -- allocating ahead ------------------------------------------------------------------------------------------------ */
+
+/* A page at @idx if there is none. inode lock held. 0 or -errno. */
+static int allocate_index(struct inode *inode, u64 idx)
+{
+	u32 hash = hugetlb_fault_mutex_lock(&inode->mapping, idx);
+	struct page *page = mapping_find_get(&inode->mapping, idx);
+	int err = 0;
+
+	if (page)
+		goto put;
+	page = hugetlb_alloc_page_file(inode, idx);
+	if (IS_ERR(page)) {
+		err = (int)PTR_ERR(page);
+		goto unlock;
+	}
+	clear_huge_page(page);
+	page_set(page, PG_uptodate);
+	lock_page(page);
+	err = hugetlb_add_to_page_cache(page, inode, idx);
+	unlock_page(page);
+	if (err)
+		hugetlb_restore_reserve_file(inode, idx, page);
+put:
+	put_page(page);
+unlock:
+	hugetlb_fault_mutex_unlock(hash);
+	return err;
+}
+
+/* D21. inode lock held for write; @off and @len were checked. What was allocated before an error stays. */
+static int hugetlbfs_fallocate(struct inode *inode, int mode, loff_t off, loff_t len)
+{
+	struct hstate *h = hstate_inode(inode);
+	u64 end = (u64)off + (u64)len, last = DIV_ROUND_UP(end, huge_page_size(h));
+	int err = 0;
+
+	if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE))
+		return -EOPNOTSUPP;
+	if (mode & FALLOC_FL_PUNCH_HOLE)
+		return punch_hole(inode, (u64)off, end);
+	if (end > inode->size && end > rlimit_cur(RLIMIT_FSIZE)) {	/* with KEEP_SIZE too, as Linux has it */
+		send_signal_task(current, SIGXFSZ, NULL);
+		return -EFBIG;
+	}
+	if ((inode->seals & F_SEAL_GROW) && end > inode->size)
+		return -EPERM;
+	for (u64 idx = (u64)off >> huge_page_shift(h); idx < last && !err; idx++) {
+		cond_resched();
+		if (signal_pending()) {
+			err = -EINTR;
+			break;
+		}
+		err = allocate_index(inode, idx);
+		if (err)
+			return err;
+	}
+	if (!(mode & FALLOC_FL_KEEP_SIZE) && end > inode->size)
+		WRITE_ONCE(inode->size, end);
+	inode_touch(inode, false);
+	return err;
+}
+
+/* -- reading ---------------------------------------------------------------------------------------------------------- */
+
+/* At most what one page has. Bytes, short after a fault, or -errno. */
+static ssize_t read_from_page(struct mapping *m, u64 idx, size_t off, size_t n, struct iov_iter *to)
+{
+	struct page *page = mapping_find_get(m, idx);
+	ssize_t done;
+
+	if (!page)
+		return (ssize_t)zero_iter(n, to);
+	if (page_test(page, PG_hwpoison))
+		done = -EIO;
+	else
+		done = (ssize_t)copy_to_iter((char *)page_to_virt(page) + off, n, to);
+	put_page(page);
+	return done;
+}
+
+/* D19. */
+static ssize_t hugetlbfs_read(struct file *f, struct iov_iter *to, loff_t *pos)
+{
+	struct inode *inode = f->inode;
+	struct hstate *h = hstate_inode(inode);
+	ssize_t done = 0;
+
+	while (to->count) {
+		u64 size = READ_ONCE(inode->size), at = (u64)*pos;		/* fresh for each page: it may shrink under us */
+
+		if (at >= size)
+			break;
+		size_t off = at & ~huge_page_mask(h);
+		size_t n = min(min(huge_page_size(h) - off, to->count), size - at);
+		ssize_t got = read_from_page(&inode->mapping, at >> huge_page_shift(h), off, n, to);
+
+		if (got > 0) {
+			done += got;
+			*pos += got;
+		}
+		if (got != (ssize_t)n) {
+			if (!done)
+				done = got < 0 ? got : -EFAULT;
+			break;
+		}
+		cond_resched();
+	}
+	file_accessed(f);
+	return done;
+}
+
+/* Holes are not told apart: all up to the end is data. */
+static loff_t hugetlbfs_llseek(struct file *f, loff_t off, int whence)
+{
+	loff_t size = (loff_t)READ_ONCE(f->inode->size);
+
+	if (whence != SEEK_DATA && whence != SEEK_HOLE)
+		return generic_llseek(f, off, whence);
+	if (off < 0 || off >= size)
+		return -ENXIO;
+	return generic_llseek(f, whence == SEEK_DATA ? off : size, 0);
+}
+
+static int hugetlbfs_fsync(struct file *f, bool datasync)
+{
+	(void)f, (void)datasync;
+	return 0;
+}
+
+/* -- mapping ----------------------------------------------------------------------------------------------------------- */
+
+/* Truncate may write the size too, at any moment: then either was first. */
+static void extend_size(struct inode *inode, u64 size)
+{
+	u64 old = READ_ONCE(inode->size);
+
+	while (old < size && !__atomic_compare_exchange_n(&inode->size, &old, size, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+}
+
+/* D13. The address and length are multiples of the page size (mm/mmap.c). mmap_lock write; the VMA is not in the tree yet. */
+static int hugetlbfs_mmap(struct file *f, struct vma *vma)
+{
+	struct inode *inode = f->inode;
+	struct hstate *h = hstate_inode(inode);
+	u64 pages = vma_pages(vma), flags = vma->flags;
+	int err;
+
+	if (vma->pgoff & ((1ul << h->order) - 1))
+		return -EINVAL;
+	if (vma->pgoff + pages > (u64)INT64_MAX >> PAGE_SHIFT)
+		return -EINVAL;
+	err = hugetlb_may_map();
+	if (err)
+		return err;
+	file_accessed(f);
+	if (inode_info(inode)->reserved_whole)
+		flags |= VM_NORESERVE;
+	vma->ops = &hugetlb_vma_ops;
+	vma->mapping = &inode->mapping;
+	err = hugetlb_reserve_pages(inode, vma->pgoff >> h->order, (vma->pgoff + pages) >> h->order, vma, flags);
+	if (err)
+		return err;
+	vma->flags |= VM_HUGETLB | VM_DONTEXPAND;
+	if (flags & VM_WRITE)
+		extend_size(inode, (vma->pgoff + pages) << PAGE_SHIFT);
+	hugetlb_vma_mapped(vma);
+	return 0;
+}
+
+static const struct inode_ops dir_ops = { .create = hugetlbfs_create, .symlink = ramfs_symlink };
+static const struct inode_ops file_inode_ops = {
+	.truncate = hugetlbfs_truncate,
+	.fallocate = hugetlbfs_fallocate,
+	.blocks = hugetlbfs_blocks,
+	.evict = hugetlbfs_evict,
+};
+static const struct file_ops hugetlbfs_file_ops = {
+	.read = hugetlbfs_read,
+	.llseek = hugetlbfs_llseek,
+	.mmap = hugetlbfs_mmap,
+	.fsync = hugetlbfs_fsync,
+};
+
+/* -- mounting ---------------------------------------------------------------------------------------------------------- */
+
+enum size_kind { SIZE_NONE, SIZE_BYTES, SIZE_PERCENT };
+struct mount_size { enum size_kind kind; u64 value; };
+
+struct mount_options {
+	struct hstate		*h;
+	struct mount_size	 size, min_size;
+	u64			 nr_inodes;	/* 0: no limit */
+	u32			 mode, uid, gid;
+};
+
+/* A number, a suffix or a percent sign; what comes behind that is not looked at. 0 or -EINVAL. */
+static int parse_size(const char *s, struct mount_size *out)
+{
+	const char *end;
+
+	if (*s < '0' || *s > '9')
+		return -EINVAL;
+	out->value = memparse(s, &end);
+	out->kind = *end == '%' ? SIZE_PERCENT : SIZE_BYTES;
+	return 0;
+}
+
+static int parse_u32(const char *s, unsigned int base, u32 *out)
+{
+	u64 v;
+
+	if (kstrtou64(s, base, &v) || v > UINT32_MAX)
+		return -EINVAL;
+	*out = (u32)v;
+	return 0;
+}
+
+static int parse_option(void *arg, const char *name, const char *value)
+{
+	struct mount_options *o = arg;
+	struct mount_size number;
+	const char *end;
+
+	if (!strcmp(name, "pagesize")) {
+		o->h = hstate_of_size(memparse(value, &end));
+		return o->h ? 0 : -EINVAL;
+	}
+	if (!strcmp(name, "size"))
+		return parse_size(value, &o->size);
+	if (!strcmp(name, "min_size"))
+		return parse_size(value, &o->min_size);
+	if (!strcmp(name, "nr_inodes")) {
+		if (parse_size(value, &number))
+			return -EINVAL;
+		o->nr_inodes = number.value;
+		return 0;
+	}
+	if (!strcmp(name, "uid"))
+		return parse_u32(value, 0, &o->uid);
+	if (!strcmp(name, "gid"))
+		return parse_u32(value, 0, &o->gid);
+	if (!strcmp(name, "mode")) {
+		if (parse_u32(value, 8, &o->mode))
+			return -EINVAL;
+		o->mode &= 01777;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* In huge pages, rounded down. Percent are of the pool as the administrator sized it. */
+static u64 size_in_pages(const struct mount_size *size, struct hstate *h)
+{
+	if (size->kind == SIZE_NONE)
+		return SUBPOOL_NO_LIMIT;
+	if (size->kind == SIZE_BYTES)
+		return size->value >> huge_page_shift(h);
+	return (u64)((unsigned __int128)size->value * READ_ONCE(h->max) / 100);
+}
+
+static size_t hugetlbfs_show_options(struct super_block *sb, char *buf, size_t size)
+{
+	const struct hugetlbfs_sb *info = sb_info(sb);
+	u64 kib = huge_page_size(info->h) >> 10;
+	size_t n = 0;
+
+	if (info->uid)
+		n += (size_t)scnprintf(buf + n, size - n, ",uid=%u", info->uid);
+	if (info->gid)
+		n += (size_t)scnprintf(buf + n, size - n, ",gid=%u", info->gid);
+	if (info->mode != 0755)
+		n += (size_t)scnprintf(buf + n, size - n, ",mode=%o", info->mode);
+	if (sb->max_inodes)
+		n += (size_t)scnprintf(buf + n, size - n, ",nr_inodes=%lu", sb->max_inodes);
+	n += (size_t)scnprintf(buf + n, size - n, ",pagesize=%lu%c", kib < 1024 ? kib : kib >> 10, kib < 1024 ? 'K' : 'M');
+	if (info->max != SUBPOOL_NO_LIMIT)
+		n += (size_t)scnprintf(buf + n, size - n, ",size=%lu", info->max << huge_page_shift(info->h));
+	if (info->min != SUBPOOL_NO_LIMIT)
+		n += (size_t)scnprintf(buf + n, size - n, ",min_size=%lu", info->min << huge_page_shift(info->h));
+	return n;
+}
+
+/* D18. A mount without limits says zeros; without a maximum, all ones. */
+static int hugetlbfs_statfs(struct super_block *sb, struct statfs64 *out)
+{
+	struct hugetlbfs_sb *info = sb_info(sb);
+	u64 max, used;
+
+	if (!info->subpool)
+		return 0;
+	hugetlb_subpool_limits(info->subpool, &max, &used);
+	out->f_blocks = (s64)max;
+	out->f_bfree = out->f_bavail = (s64)(max - used);
+	out->f_files = sb->max_inodes ? (s64)sb->max_inodes : -1;
+	out->f_ffree = sb->max_inodes ? (s64)sb->max_inodes - READ_ONCE(sb->used_inodes) : -1;
+	return 0;
+}
+
+static void hugetlbfs_kill(struct super_block *sb)
+{
+	hugetlb_subpool_put(sb_info(sb)->subpool);
+	kfree(sb->private);
+}
+
+/* 0 or -EINVAL, -ENOMEM; the subpool of @info then exists if it needs one. */
+static int set_limits(struct hugetlbfs_sb *info, const struct mount_options *o)
+{
+	info->max = size_in_pages(&o->size, o->h);
+	info->min = size_in_pages(&o->min_size, o->h);
+	if (o->size.kind != SIZE_NONE && o->min_size.kind != SIZE_NONE && info->min > info->max)
+		return -EINVAL;
+	if (o->size.kind == SIZE_NONE && o->min_size.kind == SIZE_NONE)
+		return 0;
+	struct hugetlb_subpool *sp = hugetlb_subpool_create(o->h, info->max, info->min);
+
+	if (IS_ERR(sp))
+		return (int)PTR_ERR(sp);
+	info->subpool = sp;
+	return 0;
+}
+
+/* ERR_PTR. */
+static struct super_block *create_super(const struct mount_options *o)
+{
+	struct hugetlbfs_sb *info = kzalloc(sizeof(*info), GFP_KERNEL);
+	struct super_block *sb = info ? super_alloc("hugetlbfs", HUGETLBFS_MAGIC) : NULL;
+	int err;
+
+	if (!sb) {
+		kfree(info);
+		return ERR_PTR(-ENOMEM);
+	}
+	info->h = o->h;
+	info->mode = o->mode;
+	info->uid = o->uid;
+	info->gid = o->gid;
+	sb->private = info;
+	sb->block_size = (u32)huge_page_size(o->h);
+	sb->max_inodes = o->nr_inodes;
+	sb->kill = hugetlbfs_kill;
+	sb->show_options = hugetlbfs_show_options;
+	sb->statfs = hugetlbfs_statfs;
+	err = set_limits(info, o);
+	if (err)
+		goto fail;
+
+	struct inode *root = hugetlbfs_inode(sb, S_IFDIR | o->mode, 0);
+
+	err = -ENOMEM;
+	if (!root)
+		goto fail;
+	root->uid = o->uid;
+	root->gid = o->gid;
+	err = super_make_root(sb, root);
+	if (err)
+		goto fail;
+	return sb;
+fail:
+	super_put(sb);
+	return ERR_PTR(err);
+}
+
+static struct super_block *hugetlbfs_mount(const char *source, const char *options, u32 flags)
+{
+	struct access_ids ids = current_ids();
+	struct mount_options o = { .h = default_hstate, .mode = 0755, .uid = ids.uid, .gid = ids.gid };
+	int err = options ? mount_parse_options(options, parse_option, &o) : 0;
+
+	(void)source, (void)flags;
+	return err ? ERR_PTR(err) : create_super(&o);
+}
+
+static struct fs_type hugetlbfs_type = { .name = "hugetlbfs", .nodev = true, .mount = hugetlbfs_mount };
+
+/* -- files without a name ----------------------------------------------------------------------------------------------- */
+
+struct file *hugetlb_file_setup(struct hstate *h, const char *name, u64 size, unsigned int open_flags, bool allow_sealing)
+{
+	struct mount *mnt = internal_mounts[h - hstates];
+	struct inode *inode = hugetlbfs_inode(mnt->sb, S_IFREG | 0777, 0);
+
+	if (!inode)
+		return ERR_PTR(-ENOSPC);
+	inode->size = size;
+	if (allow_sealing)
+		inode->seals = 0;
+	return unlinked_file(mnt, inode, name, (int)open_flags);
+}
+
+struct file *hugetlb_file_setup_reserved(struct hstate *h, const char *name, u64 size, bool noreserve)
+{
+	struct file *f = hugetlb_file_setup(h, name, size, O_RDWR, false);
+	int err;
+
+	if (IS_ERR(f))
+		return f;
+	inode_info(f->inode)->reserved_whole = true;
+	err = noreserve ? 0 : hugetlb_reserve_pages(f->inode, 0, size >> huge_page_shift(h), NULL, 0);
+	if (!err)
+		return f;
+	file_put(f);
+	return ERR_PTR(err);
+}
+
+void hugetlbfs_init(void)
+{
+	register_filesystem(&hugetlbfs_type);
+	for (unsigned int i = 0; i < NR_HSTATES; i++) {
+		struct mount_options o = { .h = &hstates[i], .mode = 0755 };
+
+		if (!hstates[i].order)
+			continue;
+		struct super_block *sb = create_super(&o);
+
+		if (!IS_ERR(sb))
+			internal_mounts[i] = mount_internal(sb);
+		if (!internal_mounts[i])
+			panic("no memory for hugetlbfs");
+	}
+}
