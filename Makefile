@@ -39,6 +39,7 @@ SOURCE_DIRS := boot kernel kernel/x86 mm mm/sync fs
 SOURCES	:= $(sort $(wildcard $(addsuffix /*.c,$(SOURCE_DIRS)) $(addsuffix /*.S,$(SOURCE_DIRS))))
 KERNELS	:= $(O)/release/faultline.elf $(O)/debug/faultline.elf
 INITRAMFS := $(O)/initramfs.cpio
+SERVERS	:= $(O)/user/driver-run $(if $(filter none,$(LWIP_SRC)),,$(O)/user/netd)
 ISO	:= $(O)/faultline.iso
 
 # --- Compilers: probe each flag that is not universal, once per compiler -----------------------------------------------------
@@ -137,10 +138,46 @@ $(O)/font.S: boot/mkfont.py
 	@boot/mkfont.py $@
 
 # --- User space ----------------------------------------------------------------------------------------------------------------
-$(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs 2>/dev/null)
+$(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs 2>/dev/null) $(SERVERS)
 	@mkdir -p $(@D)
 	@echo "  CPIO     $@"
-	@boot/mkinitramfs.sh $@
+	@boot/mkinitramfs.sh $@ $(SERVERS)
+
+# Servers in ring 3, each a static program in /sbin. netd is linked with lwIP, which is fetched from Debian (LWIP_SRC=PATH: taken from
+# there; LWIP_SRC=none: no netd, and so no network).
+USER_CFLAGS := -std=gnu11 -O2 -g1 -fno-strict-aliasing -Wall -Wextra $(if $(WERROR),-Werror)
+$(O)/user/driver-run: user/servers/driver_run.c $(wildcard user/include/*.h)
+	@mkdir -p $(@D)
+	@echo "  MUSL     $@"
+	@$(MUSL_CC) $(USER_CFLAGS) -static -s -I. -o $@ $<
+
+LWIP := build/cache/lwip
+$(LWIP)/src/core/tcp.c:
+	@echo "  FETCH    lwip"
+	@user/servers/netd/fetch_lwip.sh $(LWIP)
+
+netd_own := $(wildcard user/servers/netd/*.c)
+netd_lwip := $(addprefix src/core/,def.c dns.c inet_chksum.c init.c ip.c mem.c memp.c netif.c pbuf.c raw.c tcp.c tcp_in.c tcp_out.c \
+	timeouts.c udp.c ipv4/acd.c ipv4/dhcp.c ipv4/etharp.c ipv4/icmp.c ipv4/igmp.c ipv4/ip4.c ipv4/ip4_addr.c ipv4/ip4_frag.c \
+	ipv6/ethip6.c ipv6/icmp6.c ipv6/ip6.c ipv6/ip6_addr.c ipv6/ip6_frag.c ipv6/mld6.c ipv6/nd6.c) src/netif/ethernet.c
+netd_objects := $(netd_own:user/servers/netd/%.c=$(O)/user/netd.o/%.o) $(netd_lwip:src/%.c=$(O)/user/netd.o/lwip/%.o)
+netd_cflags := $(USER_CFLAGS) -I. -Iuser/servers/netd -Iuser/servers/netd/lwip -isystem $(LWIP)/src/include -MMD -MP
+
+$(O)/user/netd.o/%.o: user/servers/netd/%.c | $(LWIP)/src/core/tcp.c
+	@mkdir -p $(@D)
+	@echo "  MUSL     $<"
+	@$(MUSL_CC) $(netd_cflags) -c -o $@ $<
+
+# Upstream's code is built as it is, with upstream's warnings: none of ours.
+$(O)/user/netd.o/lwip/%.o: $(LWIP)/src/core/tcp.c user/servers/netd/lwip/lwipopts.h user/servers/netd/lwip/arch/cc.h
+	@mkdir -p $(@D)
+	@if [ -e $(LWIP)/src/$*.c ]; then source=$(LWIP)/src/$*.c; else source=/dev/null; fi; \
+		$(MUSL_CC) $(netd_cflags) -w -x c -c -o $@ $$source
+
+$(O)/user/netd: $(netd_objects)
+	@echo "  MUSL     $@"
+	@$(MUSL_CC) -static -s -o $@ $^
+-include $(netd_objects:.o=.d)
 
 $(O)/tests/guest-init: tests/lib/guest-init.c
 	@mkdir -p $(@D)

@@ -38,7 +38,8 @@ ln -sf bin/busybox "$stage/init"
 [ -e "$stage/bin/ash" ] || ln -s busybox "$stage/bin/ash"
 
 cp -R "$top/user/rootfs/." "$stage/"
-chmod 755 "$stage"/etc/init.d/* "$stage"/sbin/shell-on
+chmod 755 "$stage"/etc/init.d/* "$stage"/sbin/{shell-on,start-netd}
+ln -s ../run/netd/resolv.conf "$stage/etc/resolv.conf"	# netd writes it when DHCP has told it the servers
 for program in "$@"; do
 	install -m 755 "$program" "$stage/sbin/"
 done

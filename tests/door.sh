@@ -53,7 +53,6 @@ usage_errors() {
 	usage missing_qemu --qemu "$work/none" -- true
 	usage stray_word true
 	usage uefi_direct --firmware uefi --media direct -- true
-	usage no_network_yet --net -- true
 	: >"$work/disk"
 	usage no_disk_yet --disk "$work/disk" -- true
 }
