@@ -345,9 +345,6 @@ static int hugetlbfs_mmap(struct file *f, struct vma *vma)
 		return -EINVAL;
 	if (vma->pgoff + pages > (u64)INT64_MAX >> PAGE_SHIFT)
 		return -EINVAL;
-	err = hugetlb_may_map();
-	if (err)
-		return err;
 	file_accessed(f);
 	if (inode_info(inode)->reserved_whole)
 		flags |= VM_NORESERVE;

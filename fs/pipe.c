@@ -43,7 +43,7 @@ static struct pipe *pipe_alloc(void)
 static void drop_contents(struct pipe *p)
 {
 	for (; p->tail != p->head; p->tail++)
-		put_page(slot_at(p, p->tail)->page);
+		put_page(page_head(slot_at(p, p->tail)->page));
 	if (p->spare)
 		put_page(p->spare);
 	p->spare = NULL;
@@ -75,7 +75,7 @@ static void retire_slot(struct pipe *p, struct pipe_slot *s)
 	if (!s->shared && !p->spare)
 		p->spare = s->page;
 	else
-		put_page(s->page);
+		put_page(page_head(s->page));
 	s->page = NULL;
 	p->tail++;
 }

@@ -5,6 +5,7 @@
 #include "kernel/printk.h"
 #include "kernel/race.h"
 #include "mm/fault.h"
+#include "mm/hugetlb_sync.h"
 
 /* "0-3,5" */
 static ssize_t show_mask(cpumask_t mask, char *buf, size_t size)
@@ -72,6 +73,7 @@ void sysfs_init(void)
 	pseudo_text_file(sysfs_root, "kernel/mm/transparent_hugepage/hpage_pmd_size", 0444, &constant_ops, "2097152");
 	pseudo_text_file(sysfs_root, "kernel/faultline/mm.vma_lock", 0444, &switch_ops, &vma_lock_enabled);
 	pseudo_text_file(sysfs_root, "kernel/faultline/mm.fault_completed", 0444, &switch_ops, &fault_completed_enabled);
+	hugetlb_sync_sysfs_init();
 #ifdef DEBUG
 	pseudo_text_file(sysfs_root, "kernel/faultline/race", 0600, &race_ops, NULL);
 #endif

@@ -26,6 +26,14 @@ struct held_list { struct held_lock *locks; u32 *nr; };
 
 static struct { struct held_lock held[MAX_HELD_LOCKS]; u32 nr; } irq_held[NR_CPUS];	/* own CPU */
 static bool stopped;
+/* Place of each class in the order; all 0 until lock_rank_load_order(), then 1 and up. Constant after boot. */
+static u8 places[NR_LOCK_CLASSES];
+static bool forbidden[NR_LOCK_CLASSES];
+
+static unsigned int place(unsigned int class)
+{
+	return places[class] ? places[class] : class + 1u;
+}
 
 static struct held_list this_context(void)
 {
@@ -68,11 +76,33 @@ static void fail(const char *what, const void *lock, unsigned int class, uintptr
 	panic("lock order: %s: %s", what, lock_class_name(class));
 }
 
+/* Boot CPU, before there is a second task that could hold one of them. */
+void lock_rank_load_order(const u8 *order, unsigned int n)
+{
+	u8 free[NR_LOCK_CLASSES];
+	unsigned int nr = 0;
+
+	for (unsigned int c = 0; c < NR_LOCK_CLASSES; c++)
+		for (unsigned int i = 0; i < n; i++)
+			if (order[i] == c)
+				free[nr++] = (u8)(c + 1);
+	assert(nr == n);
+	for (unsigned int i = 0; i < n; i++)
+		places[order[i]] = free[i];
+}
+
+void lock_rank_forbid(enum lock_class class)
+{
+	forbidden[class] = true;
+}
+
 /* The list is this task's or this CPU's own; an interrupt in between uses the other one and leaves it as it was. */
 static void acquire(const void *lock, unsigned int class, u8 mode, bool nested, bool try_lock, uintptr_t caller)
 {
 	struct held_list list = this_context();
 
+	if (unlikely(forbidden[class]))
+		fail("belongs to another value of a switch", lock, class, caller);
 	for (u32 i = 0; i < *list.nr; i++) {
 		const struct held_lock *h = &list.locks[i];
 
@@ -80,7 +110,7 @@ static void acquire(const void *lock, unsigned int class, u8 mode, bool nested, 
 			fail("taken twice by the same task", lock, class, caller);
 		if (try_lock)
 			continue;
-		if (h->class > class)
+		if (place(h->class) > place(class))
 			fail("out of order", lock, class, caller);
 		if (h->class == class && !nested)
 			fail("second lock of its class without *_nested()", lock, class, caller);

@@ -88,11 +88,16 @@ void lock_rank_acquire_sleeping(const void *lock, enum lock_class class, bool wr
 void lock_rank_release_sleeping(const void *lock, enum lock_class class);
 void lock_rank_show(const struct task *t);	/* prints what it holds; NULL: this CPU's interrupt context */
 void lock_rank_stop(void);			/* panic: no more checks */
+/* Boot, for a value of a switch that states its own order: these classes follow each other so. They share out their places. */
+void lock_rank_load_order(const u8 *order, unsigned int n);
+void lock_rank_forbid(enum lock_class class);	/* no lock of this class exists in this boot */
 #else
 #define lock_rank_acquire_sleeping(lock, class, write, nested, try_lock, caller)	do { } while (0)
 #define lock_rank_release_sleeping(lock, class)						do { } while (0)
 #define lock_rank_show(t)								do { } while (0)
 #define lock_rank_stop()								do { } while (0)
+#define lock_rank_load_order(order, n)							do { (void)(order); (void)(n); } while (0)
+#define lock_rank_forbid(class)								do { } while (0)
 #endif
 
 #endif

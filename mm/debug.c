@@ -167,8 +167,8 @@ void debug_entry_changed(const void *slot, u64 old, u64 new_val, uintptr_t calle
 	if (!(old & PTE_PRESENT))
 		return;				/* no CPU caches what is not present */
 	struct page *table = virt_to_page(slot);
-	if (!page_test(table, PG_table) || !table->table_level)
-		return;
+	if (!page_test(table, PG_table) || !table->table_level || !table->pt_mm)
+		return;				/* a table of a file (hugetlb.sync=file) says itself in whose translations it was */
 	bool leaf = table->table_level == 1 || (old & PTE_HUGE);
 	if (leaf && (old & PTE_SPECIAL))
 		return;				/* never freed */
@@ -179,6 +179,11 @@ void debug_entry_changed(const void *slot, u64 old, u64 new_val, uintptr_t calle
 		return;
 	uintptr_t addr = table->index + ((uintptr_t)slot & ~PAGE_MASK) / 8 * span[table->table_level];
 	remember(table->pt_mm, addr, span[table->table_level], pfn, !leaf, caller);
+}
+
+void debug_translation_gone(struct mm *mm, uintptr_t addr, size_t size, const struct page *page, uintptr_t caller)
+{
+	remember(mm, addr, size, page_to_pfn(page), false, caller);
 }
 
 void debug_flushed(struct mm *mm, uintptr_t start, uintptr_t end, bool tables)

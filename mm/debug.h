@@ -22,6 +22,8 @@ void debug_frame_free(struct page *p, unsigned int order, uintptr_t caller);
 void debug_frame_unreachable(struct page *p);	/* asserts that no translation to it is pending: about to be used again */
 /* The entry at @slot of a user page table goes from @old to @new: remembers the translation if a frame disappears. */
 void debug_entry_changed(const void *slot, u64 old, u64 new_val, uintptr_t caller);
+/* The same for an entry that is not @mm's own, but through which it has translated @addr (hugetlb.sync=file). */
+void debug_translation_gone(struct mm *mm, uintptr_t addr, size_t size, const struct page *page, uintptr_t caller);
 /* No CPU caches translations of [start, end) any more; @tables: nor the tables that led there. */
 void debug_flushed(struct mm *mm, uintptr_t start, uintptr_t end, bool tables);
 /* Translations of @mm cleared and not flushed; an exact 0 when the mm dies. */

@@ -38,6 +38,7 @@
 #include "kernel/x86/trap_frame.h"
 #include "mm/fault_internal.h"
 #include "mm/frame.h"
+#include "mm/hugetlb_sync.h"
 #include "mm/tlb.h"
 #include "mm/vmstat.h"
 
@@ -464,6 +465,7 @@ void fault_init(void)
 	BUG_ON(!zero_page);
 	zero_frame = page_to_phys(zero_page);
 	fault_completed_enabled = cmdline_on("mm.fault_completed", true);
+	hugetlb_sync_init();
 	rmap_init();
 	filemap_init();
 }

@@ -74,13 +74,9 @@ static inline void copy_page(void *to, const void *from)
 }
 
 /*
- * Where huge pages and userfaultfd enter. No VMA has the flags that lead here until those parts exist (mmap and the
- * uffd call refuse them), so to arrive is a bug; their files then replace these definitions.
+ * Where userfaultfd enters. No VMA has the flags that lead here until that part exists (the uffd call refuses them), so to
+ * arrive is a bug; its file then replaces this definition.
  */
-static inline vm_fault_t hugetlb_fault(struct vma *vma, uintptr_t addr, unsigned int flags)
-{
-	panic("hugetlb fault at %lx, flags %x, VMA flags %lx: no huge page support in this kernel", addr, flags, vma->flags);
-}
 /* @reason: VM_UFFD_MISSING, _WP or _MINOR. No PTE lock held; looks at the entry again itself (F41). */
 static inline vm_fault_t handle_userfault(struct vm_fault *vmf, u64 reason)
 {

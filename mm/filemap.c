@@ -36,6 +36,7 @@
 #include "kernel/task.h"
 #include "mm/fault_internal.h"
 #include "mm/frame.h"
+#include "mm/hugetlb.h"
 #include "mm/uaccess.h"
 #include "mm/vmstat.h"
 
@@ -60,6 +61,8 @@ void mapping_destroy(struct mapping *m)
 	struct page *page;
 
 	BUG_ON(!list_empty(&m->i_mmap));
+	if (m->is_hugetlb)
+		hugetlb_evict_file(m);
 	while ((page = radix_next(&m->pages, &index, RADIX_ANY))) {
 		get_page(page);
 		lock_page(page);

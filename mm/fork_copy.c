@@ -29,6 +29,7 @@
 #include "kernel/signal.h"
 #include "mm/fault_internal.h"
 #include "mm/frame.h"
+#include "mm/hugetlb.h"
 #include "mm/page_walk.h"
 #include "mm/tlb.h"
 
@@ -74,9 +75,10 @@ int copy_vma_pages(struct vma *child, struct vma *parent)
 
 	assert_mmap_write_locked(parent->mm);
 	assert_vma_write_locked(parent);
+	if (unlikely(parent->flags & VM_HUGETLB))
+		return hugetlb_copy_vma(child, parent);
 	if (!needs_copy(child, parent))
 		return 0;
-	BUG_ON(parent->flags & VM_HUGETLB);	/* mm/hugetlb.c brings its own */
 
 	int err = copy_range(&c);
 	race_window("fork_before_flush");

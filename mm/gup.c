@@ -27,6 +27,7 @@
 #include "kernel/sched.h"
 #include "kernel/string.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/rmap.h"
 #include "mm/uaccess.h"
@@ -177,6 +178,8 @@ static struct page *take_page(pte_t e, unsigned int foll, unsigned int *fault_fl
 
 static struct page *follow_page(struct vma *vma, uintptr_t addr, unsigned int foll, unsigned int *fault_flags)
 {
+	if (unlikely(vma->flags & VM_HUGETLB))
+		return hugetlb_follow_page(vma, addr, foll, fault_flags);
 	pmd_t *pmd = pmd_walk(vma->mm, addr);
 	struct spinlock *ptl;
 	pte_t *pte = pmd ? pte_offset_lock(vma->mm, pmd, addr, &ptl) : NULL;
@@ -194,6 +197,7 @@ void put_user_page(struct page *page, unsigned int foll, bool dirtied)
 {
 	if (page == zero_page)
 		return;
+	page = page_head(page);		/* of a huge page the whole is counted */
 	if (dirtied && !page_test(page, PG_anon)) {
 		lock_page(page);
 		if (page->mapping)
@@ -252,12 +256,14 @@ int fault_in_user_page(uintptr_t uaddr, bool write)
 /* -- futex keys -- */
 
 /* mmap_lock held. A hint, good enough to save a fault that would find nothing to do. */
-static bool page_is_accessible(const struct vma *vma, uintptr_t addr, bool write)
+static bool page_is_accessible(struct vma *vma, uintptr_t addr, bool write)
 {
 	pmd_t *pmd = pmd_walk(vma->mm, addr);
 	pmd_t e = pmd ? pmd_read(pmd) : (pmd_t){ 0 };
 	pte_t pte = pmd_table(e) ? pte_read(pte_offset(e, addr)) : (pte_t){ 0 };
 
+	if (unlikely(vma->flags & VM_HUGETLB))
+		pte = hugetlb_read_entry(vma, addr, NULL);
 	return pte_present(pte) && vma_permits_fault(vma, write ? FAULT_FLAG_WRITE : 0) && (!write || pte_writable(pte));
 }
 

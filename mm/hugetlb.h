@@ -127,7 +127,8 @@ void hugetlb_vma_mapped(struct vma *vma);
 vm_fault_t hugetlb_fault(struct vma *vma, uintptr_t addr, unsigned int flags);
 
 /* -- mm/hugetlb_vma.c: called by the generic walks for a VMA with VM_HUGETLB; locks as for the generic one -- */
-void hugetlb_zap_range(struct mmu_gather *tlb, struct vma *vma, uintptr_t start, uintptr_t end, bool even_cows);	/* munmap, exit, DONTNEED */
+void hugetlb_zap_range(struct mmu_gather *tlb, struct vma *vma, uintptr_t start, uintptr_t end, bool even_cows);	/* munmap, exit */
+void hugetlb_zap_page_range(struct vma *vma, uintptr_t start, uintptr_t end);	/* DONTNEED: the owner keeps his promise (D9) */
 int hugetlb_copy_vma(struct vma *child, struct vma *parent);			/* fork */
 void hugetlb_change_protection(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_page_prot);
 int hugetlb_move_pages(struct vma *to, struct vma *from, uintptr_t old, uintptr_t new, size_t len);	/* mremap; 0 or -ENOMEM */
@@ -143,6 +144,7 @@ void hugetlb_split_vma(struct vma *vma, uintptr_t addr);
  * whose mutex it is.
  */
 void hugetlb_unmap_file(struct mapping *m, u64 first, u64 last, bool even_cows);
+void hugetlb_evict_file(struct mapping *m);	/* nobody maps it any more; before its pages go */
 
 /* -- fs/hugetlbfs.c -- */
 /* An unlinked file on the internal mount of that size: MAP_HUGETLB, memfd, SHM. ERR_PTR. Reserves nothing. */

@@ -66,7 +66,6 @@ struct hugetlb_ticket hugetlb_ticket_of(struct page *page);	/* takes it off the 
 void hugetlb_ticket_redeem(struct hugetlb_ticket *t, struct hstate *h, struct hugetlb_subpool *sp);
 
 
-int hugetlb_may_map(void);
 u32 hugetlb_removal_lock(struct mapping *m, u64 idx);
 void hugetlb_removal_unlock(u32 hash);
 

@@ -42,6 +42,7 @@
 #include "kernel/panic.h"
 #include "kernel/race.h"
 #include "kernel/string.h"
+#include "mm/hugetlb_sync.h"
 #include "mm/rmap.h"
 #include "mm/slab.h"
 
@@ -692,6 +693,7 @@ static void hugetlb_vma_open(struct vma *vma)
 
 	if (pm)
 		refcount_inc(&pm->refs);
+	hugetlb_sync->open(vma);
 }
 
 /* Its pages are gone. What was promised to its range and not used goes back; the rest of the map is the other halves'. */
@@ -699,6 +701,7 @@ static void hugetlb_vma_close(struct vma *vma)
 {
 	struct private_map *pm = private_map(vma);
 
+	hugetlb_sync->close(vma);
 	if (!pm)
 		return;
 	vma->private = NULL;

@@ -14,6 +14,7 @@
 #include "kernel/syscall.h"
 #include "kernel/task.h"
 #include "mm/gup.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/rmap.h"
 #include "mm/vma_internal.h"
@@ -247,6 +248,15 @@ static long punch_hole(struct vma *vma, uintptr_t start, uintptr_t end)
 	return err;
 }
 
+/* A26: dropping half a huge page is refused where it begins, and forgotten where it ends. 0 or -EINVAL. */
+static int whole_huge_pages(const struct vma *vma, uintptr_t start, uintptr_t *end)
+{
+	const u64 mask = huge_page_mask(hstate_vma(vma));
+
+	*end &= mask;
+	return start & ~mask ? -EINVAL : 0;
+}
+
 /* One VMA's part. mmap_lock read held; *dropped: not any more. 0 or -errno. */
 static long advise_part(struct vma *vma, uintptr_t start, uintptr_t end, int advice, bool *dropped)
 {
@@ -257,7 +267,9 @@ static long advise_part(struct vma *vma, uintptr_t start, uintptr_t end, int adv
 	case MADV_DONTNEED_LOCKED:
 	case MADV_FREE:
 		err = may_drop(vma, advice);
-		if (!err)
+		if (!err && (vma->flags & VM_HUGETLB))
+			err = whole_huge_pages(vma, start, &end);
+		if (!err && start < end)
 			zap_page_range(vma, start, end);
 		return err;
 	case MADV_REMOVE:

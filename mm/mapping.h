@@ -45,6 +45,7 @@ struct mapping {
 	struct inode		*host;		/* I */
 	const struct mapping_ops *ops;		/* I */
 	struct radix_tree	 pages;		/* T; RCU to read. Holds one reference of each page in it */
+	struct radix_tree	 huge_tables;	/* T; RCU to read. hugetlb.sync=file: a PMD table for each GiB of the file */
 	struct spinlock		 tree_lock;	/* LOCK_PAGE_CACHE */
 	u64			 nr_pages;	/* T */
 	struct rwsem		 i_mmap_lock;	/* LOCK_I_MMAP */

@@ -5,6 +5,7 @@
 #include "kernel/string.h"
 #include "kernel/syscall.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/mapping.h"
 #include "mm/page_walk.h"
 #include "mm/slab.h"
@@ -64,10 +65,25 @@ static void report_table(const struct vma *vma, pmd_t *pmd, uintptr_t start, uin
 	}
 }
 
+/* A31: huge pages answer by their entries, once for each 4 KiB. mmap_lock held. */
+static void report_huge(struct vma *vma, uintptr_t start, uintptr_t end, u8 *vec)
+{
+	const size_t size = huge_page_size(hstate_vma(vma));
+
+	while (start < end) {
+		uintptr_t stop = min((start & ~(size - 1)) + size, end);
+		u64 n = (stop - start) >> PAGE_SHIFT;
+
+		memset(vec, pte_present(hugetlb_read_entry(vma, start, NULL)), n);
+		vec += n;
+		start = stop;
+	}
+}
+
 /* From @start as far as one VMA and @end reach. mmap_lock read. Pages reported, or -ENOMEM for a hole. */
 static long report_part(struct mm *mm, uintptr_t start, uintptr_t end, u8 *vec)
 {
-	const struct vma *vma = vma_lookup(mm, start);
+	struct vma *vma = vma_lookup(mm, start);
 	uintptr_t addr = start, stop;
 	pmd_t *pmd;
 
@@ -76,6 +92,10 @@ static long report_part(struct mm *mm, uintptr_t start, uintptr_t end, u8 *vec)
 	end = min(end, vma->end);
 	if (!may_ask(vma)) {
 		memset(vec, 1, (end - start) >> PAGE_SHIFT);
+		return (long)((end - start) >> PAGE_SHIFT);
+	}
+	if (vma->flags & VM_HUGETLB) {
+		report_huge(vma, start, end, vec);
 		return (long)((end - start) >> PAGE_SHIFT);
 	}
 	while (addr < end) {

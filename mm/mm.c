@@ -18,6 +18,7 @@
 #include "kernel/signal.h"
 #include "kernel/string.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/rmap.h"
 #include "mm/slab.h"
@@ -40,6 +41,27 @@ void address_space_init(void)
 	vma_init();
 	vma_lock_init();
 }
+
+#ifdef DEBUG
+struct mm *debug_next_mm(struct mm *prev)
+{
+	struct mm *mm, *found = NULL;
+
+	spin_lock(&mm_list_lock);
+	mm = prev ? prev : list_entry(&mm_list, struct mm, mm_list);
+	while (!found) {
+		mm = list_next_entry(mm, mm_list);
+		if (&mm->mm_list == &mm_list)
+			break;
+		if (mm_get_not_zero(mm))
+			found = mm;
+	}
+	spin_unlock(&mm_list_lock);
+	if (prev)
+		mm_put(prev);
+	return found;
+}
+#endif
 
 /* -- life -- */
 
@@ -161,6 +183,8 @@ static int fork_vma(struct mm *mm, struct vma *parent)
 	child->lock_seq = mm->lock_seq;
 	child->uffd = NULL;
 	child->flags = fork_flags(parent->flags);
+	if (child->flags & VM_HUGETLB)
+		hugetlb_fork_vma(child);
 	if (parent->anon_vma && !(parent->flags & VM_WIPEONFORK)) {
 		err = anon_vma_fork(child, parent);
 		if (err)

@@ -55,7 +55,7 @@ struct mm {
 	uintptr_t		 start_code, end_code, start_data, end_data;
 	uintptr_t		 start_brk, brk, start_stack;
 	uintptr_t		 arg_start, arg_end, env_start, env_end;
-	u64			 total_vm, locked_vm, data_vm, exec_vm, stack_vm;	/* W  pages */
+	u64			 total_vm, locked_vm, data_vm, exec_vm, stack_vm, hugetlb_vm;	/* W  4 KiB pages */
 	u64			 pinned_vm;	/* A  pages */
 	u64			 hiwater_rss;	/* A  pages, updated lazily */
 	u64			 hiwater_vm;	/* W  largest total_vm, updated when it shrinks and when asked */
@@ -98,6 +98,10 @@ static inline void mm_counter_add_locked(struct mm *mm, enum mm_counter c, s64 n
 s64 mm_counter_read(const struct mm *mm, enum mm_counter c);
 u64 mm_rss(const struct mm *mm);
 u64 mm_hiwater_rss(struct mm *mm);		/* VmHWM in pages: the largest that anybody saw; updates it */
+#ifdef DEBUG
+/* The address space after @prev (NULL: the first) that is alive, pinned; drops the pin of @prev. NULL: no more. May sleep. */
+struct mm *debug_next_mm(struct mm *prev);
+#endif
 void address_space_init(void);			/* caches and switches of mm, VMAs and their tree; once, after slab and cmdline */
 
 /* mmap_lock with its sequence number (mm/vma_lock.c). Never touch mm->mmap_lock directly. */

@@ -182,6 +182,8 @@ void vm_stat_account(struct mm *mm, u64 flags, s64 pages)
 		mm->data_vm += (u64)pages;
 	if (flags & VM_LOCKED)
 		mm->locked_vm += (u64)pages;
+	if (flags & VM_HUGETLB)
+		mm->hugetlb_vm += (u64)pages;
 }
 
 bool may_expand_vm(struct mm *mm, u64 flags, u64 pages)
@@ -557,6 +559,8 @@ static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t 
 	err = vma_tree_reserve(&mm->vmas, old ? 2 : 1);
 	if (err)
 		goto uncommit;
+	if (file && file_is_hugetlbfs(file))
+		drop_kept_tables(mm);	/* one might stand where a huge page goes */
 	if (file || old) {
 		vma = build_vma(mm, file, addr, len, vm_flags, pgoff);
 		if (IS_ERR(vma)) {
@@ -764,6 +768,17 @@ static void unmap_tables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end)
 		free_kept_tables(tlb, end);
 }
 
+void drop_kept_tables(struct mm *mm)
+{
+	struct mmu_gather tlb;
+
+	if (!mm->kept_tables)
+		return;
+	tlb_gather_begin(&tlb, mm);
+	free_kept_tables(&tlb, 0);
+	tlb_gather_end(&tlb);
+}
+
 int do_munmap_locked(struct mm *mm, uintptr_t start, uintptr_t end)
 {
 	struct vma *vma = first_overlap(mm, start, end), *next;
@@ -832,7 +847,7 @@ void exit_mmap(struct mm *mm)
 	tlb_gather_end(&tlb);
 	vma_tree_destroy(&mm->vmas);
 	mm->map_count = 0;
-	mm->total_vm = mm->locked_vm = mm->data_vm = mm->exec_vm = mm->stack_vm = 0;
+	mm->total_vm = mm->locked_vm = mm->data_vm = mm->exec_vm = mm->stack_vm = mm->hugetlb_vm = 0;
 	mmap_write_unlock(mm);
 }
 

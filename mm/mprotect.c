@@ -10,6 +10,7 @@
 #include "kernel/sched.h"
 #include "kernel/syscall.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/page_walk.h"
 #include "mm/rmap.h"
@@ -98,6 +99,10 @@ void change_protection(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 	pmd_t *pmd;
 
 	assert_vma_write_locked(vma);
+	if (unlikely(vma->flags & VM_HUGETLB)) {
+		hugetlb_change_protection(vma, start, end, new_page_prot);
+		return;
+	}
 	for (; next_pte_table(vma->mm, &addr, end, &pmd, &stop); addr = stop) {
 		lost |= change_table(vma, pmd, addr, stop, new_page_prot);
 		cond_resched();

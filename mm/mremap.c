@@ -17,6 +17,7 @@
 #include "kernel/sched.h"
 #include "kernel/syscall.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/page_walk.h"
 #include "mm/rmap.h"
@@ -231,6 +232,8 @@ static struct vma *build_target(struct remap *r, struct vma *vma)
 
 	if (vma_tree_reserve(&r->mm->vmas, 1))
 		return ERR_PTR(-ENOMEM);
+	if (vma->flags & VM_HUGETLB)
+		drop_kept_tables(r->mm);	/* one might stand where a huge page goes */
 	new = vma_dup(vma);
 	if (!new)
 		return ERR_PTR(-ENOMEM);
@@ -297,6 +300,8 @@ static long move_vma(struct remap *r, struct vma *vma)
 	}
 
 	/* Nothing below this line can fail. */
+	if (new->flags & VM_HUGETLB)
+		hugetlb_move_vma(new, vma);
 	vm_stat_account(mm, new->flags, (s64)vma_pages(new));
 	r->locked = new->flags & VM_LOCKED;
 	if (!keep_old)
@@ -385,6 +390,8 @@ size_t move_page_tables(struct vma *src, uintptr_t old, struct vma *dst, uintptr
 
 	assert_vma_write_locked(src);
 	assert_vma_write_locked(dst);
+	if (unlikely(src->flags & VM_HUGETLB))
+		return hugetlb_move_pages(dst, src, old, new_addr, len) ? 0 : len;
 	for (; next_pte_table(mm, &addr, end, &from, &stop); addr = stop) {
 		uintptr_t to_addr = new_addr + (addr - old), to_end = pmd_addr_end(to_addr, new_addr + len);
 		pmd_t *to = pmd_alloc(mm, to_addr);

@@ -39,10 +39,13 @@ enum page_flag {
 struct page {
 	u32			 flags;		/* atomic bits above */
 	u32			 refcount;	/* atomic; 0 = free or frozen */
-	u32			 mapcount;	/* atomic; page-table entries that map it */
+	union {
+		u32		 mapcount;	/* atomic; page-table entries that map it */
+		u32		 pt_sharers;	/* PG_table, level 2: atomic; PUD entries that use it beyond the first (mm/pmd_share.c) */
+	};
 	u8			 order;		/* of the folio or free block, in its head */
 	u8			 table_level;	/* PG_table: 1 pte, 2 pmd, 3 pud, 4 pgd; 0 kernel tables */
-	u8			 reserved[2];
+	u16			 debug_users;	/* PG_table, debug: PUD entries found (mm/pmd_share_debug.c) */
 	union {
 		struct list_head lru;		/* owner's list: buddy, per-CPU cache, writeback */
 		struct {			/* PG_slab */

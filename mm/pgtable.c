@@ -155,7 +155,7 @@ static bool cache_table(struct page *table, enum table_kind kind)
 	return kept;
 }
 
-/* An empty table that maps from @base on, accounted to @mm; NULL: no memory. */
+/* An empty table that maps from @base on, accounted to @mm if that is one; NULL: no memory. */
 static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t base)
 {
 	struct page *table = alloc_should_fail() ? NULL : cached_table(level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER);
@@ -173,9 +173,15 @@ static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t bas
 	table->pt_mm = mm;
 	table->index = base;
 	spin_lock_init(&table->ptl, LOCK_PTE);
-	__atomic_fetch_add(&mm->pgtables_bytes, PAGE_SIZE, __ATOMIC_RELAXED);
+	if (likely(mm))
+		__atomic_fetch_add(&mm->pgtables_bytes, PAGE_SIZE, __ATOMIC_RELAXED);
 	vm_count(VM_nr_page_table_pages);
 	return table;
+}
+
+struct page *file_table_alloc(u64 gib)
+{
+	return table_alloc(NULL, 2, gib << PUD_SHIFT);
 }
 
 static void table_unaccount(struct mm *mm)

@@ -204,6 +204,8 @@ static inline struct spinlock *pte_lockptr(pmd_t *pmd) { return &pmd_page(pmd_re
  */
 void free_pgtables(struct mmu_gather *tlb, uintptr_t start, uintptr_t end, uintptr_t floor, uintptr_t ceiling);
 
+/* A PMD table that belongs to GiB @gib of a file and to no address space: pt_mm is NULL. NULL: no memory (hugetlb.sync=file). */
+struct page *file_table_alloc(u64 gib);
 /* A table that nobody can reach any more, empty again: after the grace period (mm/tlb.c). */
 void free_table(struct page *table);
 void pgtable_drain(void);			/* gives back the empty tables that CPUs keep; interrupts on */

@@ -11,6 +11,7 @@
 #include "kernel/sched.h"
 #include "kernel/string.h"
 #include "kernel/task.h"
+#include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/page_walk.h"
 #include "mm/rmap.h"
@@ -128,6 +129,19 @@ ssize_t proc_maps_read(struct mm *mm, u64 *cursor, char *buf, size_t size)
 	return show_with_path(mm, cursor, buf, size, show_map);
 }
 
+/* Moves *addr up to what a PMD table or a 1 GiB leaf covers. True: nothing up to @end. */
+static bool skip_missing_tables(struct mm *mm, uintptr_t *addr, uintptr_t end)
+{
+	while (*addr < end) {
+		pud_t *pud = pud_walk(mm, *addr);
+
+		if (pud && !pud_none(pud_read(pud)))
+			return false;
+		*addr = pud ? pud_addr_end(*addr, end) : pgd_addr_end(*addr, end);
+	}
+	return true;
+}
+
 /* -- smaps -- */
 
 #define PSS_SHIFT	12	/* proportional sizes are summed with this many fraction bits */
@@ -135,6 +149,7 @@ ssize_t proc_maps_read(struct mm *mm, u64 *cursor, char *buf, size_t size)
 struct smaps {
 	u64	rss, shared_clean, shared_dirty, private_clean, private_dirty, referenced, anonymous, lazyfree;	/* bytes */
 	u64	pss, pss_dirty, pss_anon, pss_file, pss_shmem, pss_locked;	/* bytes << PSS_SHIFT */
+	u64	shared_hugetlb, private_hugetlb;	/* bytes, in no other sum (H5) */
 };
 
 static void smaps_page(struct smaps *s, struct page *page, pte_t e, bool locked)
@@ -165,6 +180,27 @@ static void smaps_page(struct smaps *s, struct page *page, pte_t e, bool locked)
 		*(dirty ? &s->private_dirty : &s->private_clean) += PAGE_SIZE;
 }
 
+/* E19: in a table that others use too everything is shared, however often it is mapped. */
+static void smaps_gather_huge(struct smaps *s, struct vma *vma)
+{
+	const size_t size = huge_page_size(hstate_vma(vma));
+	bool shared;
+
+	for (uintptr_t addr = vma->start; addr < vma->end; addr += size) {
+		pte_t e;
+
+		if (skip_missing_tables(vma->mm, &addr, vma->end))
+			break;
+		e = hugetlb_read_entry(vma, addr, &shared);
+		if (!pte_present(e))
+			continue;
+		if (shared || page_mapcount(pte_page(e)) > 1)
+			s->shared_hugetlb += size;
+		else
+			s->private_hugetlb += size;
+	}
+}
+
 /* mmap_lock held. The zero page and device memory do not count (B14). */
 static void smaps_gather(struct smaps *s, struct vma *vma)
 {
@@ -172,8 +208,10 @@ static void smaps_gather(struct smaps *s, struct vma *vma)
 	struct spinlock *ptl;
 	pmd_t *pmd;
 
-	if (vma->flags & VM_HUGETLB)
+	if (vma->flags & VM_HUGETLB) {
+		smaps_gather_huge(s, vma);
 		return;
+	}
 	for (; next_pte_table(vma->mm, &addr, vma->end, &pmd, &stop); addr = stop) {
 		pte_t *pte = pte_offset_lock(vma->mm, pmd, addr, &ptl);
 
@@ -217,7 +255,7 @@ static void show_smaps_sums(struct text *t, const struct smaps *s, bool rollup)
 	kb(t, "AnonHugePages:", 0);
 	kb(t, "ShmemPmdMapped:", 0);
 	kb(t, "FilePmdMapped:", 0);
-	text_add(t, "Shared_Hugetlb: %7lu kB\nPrivate_Hugetlb: %7lu kB\n", 0ul, 0ul);
+	text_add(t, "Shared_Hugetlb: %7lu kB\nPrivate_Hugetlb: %7lu kB\n", s->shared_hugetlb >> 10, s->private_hugetlb >> 10);
 	kb(t, "Swap:", 0);
 	kb(t, "SwapPss:", 0);
 	kb(t, "Locked:", s->pss_locked >> PSS_SHIFT);
@@ -236,12 +274,13 @@ static const struct { u64 flag; char name[3]; } vm_flag_names[] = {
 static void show_smap(struct text *t, struct vma *vma, void *path)
 {
 	struct smaps s = { 0 };
+	u64 page_size = vma->flags & VM_HUGETLB ? huge_page_size(hstate_vma(vma)) : PAGE_SIZE;
 
 	smaps_gather(&s, vma);
 	show_map(t, vma, path);
 	kb(t, "Size:", vma->end - vma->start);
-	kb(t, "KernelPageSize:", PAGE_SIZE);
-	kb(t, "MMUPageSize:", PAGE_SIZE);
+	kb(t, "KernelPageSize:", page_size);
+	kb(t, "MMUPageSize:", page_size);
 	show_smaps_sums(t, &s, false);
 	text_add(t, "THPeligible:    %8u\nVmFlags: ", 0u);
 	for (size_t i = 0; i < ARRAY_SIZE(vm_flag_names); i++)
@@ -302,6 +341,28 @@ static u64 pagemap_entry(pte_t e, bool show_pfn)
 	return v;
 }
 
+/* H8: one entry for each 4 KiB of a huge page. A page in a shared table is nobody's alone (E19). */
+static void pagemap_huge(struct vma *vma, uintptr_t start, uintptr_t end, u64 *buf, bool show_pfn)
+{
+	const size_t size = huge_page_size(hstate_vma(vma));
+	uintptr_t addr = max(start, vma->start), stop = min(end, vma->end);
+
+	while (addr < stop && !skip_missing_tables(vma->mm, &addr, stop)) {
+		uintptr_t next = min((addr & ~(size - 1)) + size, stop);
+		bool shared;
+		u64 v = pagemap_entry(hugetlb_read_entry(vma, addr, &shared), show_pfn);
+
+		if (shared)
+			v &= ~PM_EXCLUSIVE;
+		if ((v & PM_PRESENT) && show_pfn)
+			v += (addr & (size - 1)) >> PAGE_SHIFT;
+		for (; addr < next; addr += PAGE_SIZE) {
+			buf[(addr - start) >> PAGE_SHIFT] = v;
+			v += (v & PM_PRESENT) && show_pfn;
+		}
+	}
+}
+
 /* @pos: file offset, 8 bytes per page. Sleeps for mmap_lock. Pages without a mapping read as 0; past user space it ends. */
 ssize_t proc_pagemap_read(struct mm *mm, u64 pos, u64 *buf, size_t entries)
 {
@@ -320,6 +381,9 @@ ssize_t proc_pagemap_read(struct mm *mm, u64 pos, u64 *buf, size_t entries)
 	err = mmap_read_lock_killable(mm);
 	if (err)
 		return err;
+	for (struct vma *vma = vma_find(mm, start); vma && vma->start < end; vma = vma_next(vma))
+		if (vma->flags & VM_HUGETLB)
+			pagemap_huge(vma, start, end, buf, show_pfn);
 	for (; next_pte_table(mm, &addr, end, &pmd, &stop); addr = stop) {
 		pte_t *pte = pte_offset_lock(mm, pmd, addr, &ptl);
 
@@ -346,26 +410,74 @@ static void add_rights(char out[5], u64 e)
 
 static void show_table(struct text *t, uintptr_t addr, size_t span, int level, u64 e)
 {
+	const struct page *table = phys_to_page(e & PTE_PFN_MASK);
+	u32 users = 1;
 	char rights[5];
 
+	if (level == 3)			/* a PMD table: the only one that may be shared (E19) */
+		users = READ_ONCE(table->pt_sharers) + (table->pt_mm ? 1 : 0);
 	addr &= ~(span - 1);
 	add_rights(rights, e);
-	text_add(t, "%lx %lx %d %lx %s table 1 -\n", addr, addr + span, level, (e & PTE_PFN_MASK) >> PAGE_SHIFT, rights);
+	text_add(t, "%lx %lx %d %lx %s table %u -\n", addr, addr + span, level, (e & PTE_PFN_MASK) >> PAGE_SHIFT, rights, users);
 }
 
-/* The levels above the PTE table of @addr, each once: when its span begins at or after @from, where this call started. */
-static void show_upper(struct text *t, struct mm *mm, uintptr_t addr, uintptr_t from)
+/* A 2 MiB or 1 GiB page, or a marker for one. */
+static void show_huge_leaf(struct text *t, struct mm *mm, uintptr_t addr, size_t span, int level, u64 e)
 {
-	pgd_t pgd = pgd_read(mm->pgd + pgd_index(addr));
-	pud_t pud = pud_read(pud_offset(pgd, addr));
-	pmd_t pmd = pmd_read(pmd_offset(pud, addr));
+	struct vma *vma = vma_lookup(mm, addr);
+	u64 pfn = (e & PTE_PFN_MASK) >> PAGE_SHIFT;
+	char rights[5], offset[20] = "-";
 
-	if ((addr & PGD_MASK) >= from)
-		show_table(t, addr, PGD_SIZE, 4, pgd.v);
-	if ((addr & PUD_MASK) >= from)
-		show_table(t, addr, PUD_SIZE, 3, pud.v);
-	if ((addr & PMD_MASK) >= from)
-		show_table(t, addr, PMD_SIZE, 2, pmd.v);
+	if (vma && vma->file)
+		snprintf(offset, sizeof(offset), "%lx", linear_index(vma, addr) << PAGE_SHIFT);
+	add_rights(rights, e);
+	text_add(t, "%lx %lx %d %lx %s leaf %u %s\n", addr, addr + span, level, pfn, rights,
+		 e & (PTE_PRESENT | PTE_PROTNONE) ? page_mapcount(pfn_to_page(pfn)) : 0, offset);
+}
+
+/*
+ * The next PTE table of the mm at or after *addr, on the way to which upper tables and huge leaves are shown: each table once,
+ * when its span begins at or after @from, where this call started. False: no more, or no more room for text. RCU keeps the
+ * tables of huge pages, which others may take away.
+ */
+static bool show_upper(struct text *t, struct mm *mm, uintptr_t *addr, uintptr_t from, pmd_t **pmd, uintptr_t *stop)
+{
+	bool found = false;
+
+	*stop = *addr;
+	rcu_read_lock();
+	while (*addr < TASK_SIZE && !found && !text_full(t)) {
+		pgd_t pgd = pgd_read(mm->pgd + pgd_index(*addr));
+
+		if (pgd_none(pgd)) {
+			*addr = pgd_addr_end(*addr, TASK_SIZE);
+			continue;
+		}
+		if (!(*addr & ~PGD_MASK) && *addr >= from)
+			show_table(t, *addr, PGD_SIZE, 4, pgd.v);
+		pud_t pud = pud_read(pud_offset(pgd, *addr));
+		if (!pud_table(pud)) {
+			if (!pud_none(pud))
+				show_huge_leaf(t, mm, *addr, PUD_SIZE, 3, pud.v);
+			*addr = pud_addr_end(*addr, TASK_SIZE);
+			continue;
+		}
+		if (!(*addr & ~PUD_MASK) && *addr >= from)
+			show_table(t, *addr, PUD_SIZE, 3, pud.v);
+		*pmd = pmd_offset(pud, *addr);
+		pmd_t e = pmd_read(*pmd);
+		found = pmd_table(e);
+		if (found && !(*addr & ~PMD_MASK) && *addr >= from)
+			show_table(t, *addr, PMD_SIZE, 2, e.v);
+		*stop = pmd_addr_end(*addr, TASK_SIZE);
+		if (found)
+			break;
+		if (!pmd_none(e))
+			show_huge_leaf(t, mm, *addr, PMD_SIZE, 2, e.v);
+		*addr = *stop;
+	}
+	rcu_read_unlock();
+	return found;
 }
 
 struct leaf {
@@ -433,13 +545,14 @@ ssize_t proc_pagetable_read(struct mm *mm, u64 *cursor, char *buf, size_t size)
 		kfree(leaves);
 		return err;
 	}
-	while (next_pte_table(mm, &addr, TASK_SIZE, &pmd, &stop)) {
-		show_upper(&t, mm, addr, from);
+	while (show_upper(&t, mm, &addr, from, &pmd, &stop)) {
 		show_pte_table(&t, mm, pmd, addr, stop, leaves);
 		if (text_full(&t))
 			break;
 		*cursor = addr = from = stop;
 	}
+	if (!text_full(&t))
+		*cursor = TASK_SIZE;
 	mmap_read_unlock(mm);
 	kfree(leaves);
 	return (ssize_t)t.len;
@@ -452,6 +565,23 @@ static u64 text_bytes(const struct mm *mm)
 	u64 text = ALIGN_UP(mm->end_code, PAGE_SIZE) - (mm->start_code & PAGE_MASK);
 
 	return min(text, mm->exec_vm << PAGE_SHIFT);
+}
+
+/*
+ * H7. Counted when somebody asks: a counter would have to be kept by each fault, and be wrong, since pages appear in a shared
+ * table by the faults of others. A mm that is being killed has none.
+ */
+static u64 hugetlb_mapped(struct mm *mm)
+{
+	struct smaps s = { 0 };
+
+	if (!READ_ONCE(mm->hugetlb_vm) || mmap_read_lock_killable(mm))
+		return 0;
+	for (struct vma *vma = vma_find(mm, 0); vma; vma = vma_next(vma))
+		if (vma->flags & VM_HUGETLB)
+			smaps_gather_huge(&s, vma);
+	mmap_read_unlock(mm);
+	return s.shared_hugetlb + s.private_hugetlb;
 }
 
 /* Plain reads: each number is right, the set is a snapshot. */
@@ -476,7 +606,7 @@ size_t proc_status_mm(struct mm *mm, char *buf, size_t size)
 		{ "VmLib", ((mm->exec_vm << PAGE_SHIFT) - text) >> 10 },
 		{ "VmPTE", (u64)mm->pgtables_bytes >> 10 },
 		{ "VmSwap", 0 },
-		{ "HugetlbPages", 0 },
+		{ "HugetlbPages", hugetlb_mapped(mm) >> 10 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

@@ -358,7 +358,8 @@ static void check_generations(struct mm *mm, u64 gen)
 static void check_generations(struct mm *mm, u64 gen) { (void)mm; (void)gen; }
 #endif
 
-static void flush_mm_range(struct mm *mm, uintptr_t start, uintptr_t end, bool tables, bool forget)
+/* @span: how much one leaf at @start maps, if that is more than the range: a single large page. */
+static void flush_mm_span(struct mm *mm, uintptr_t start, uintptr_t end, size_t span, bool tables, bool forget)
 {
 	if (unlikely(debug_skip_flush()))
 		return;
@@ -377,12 +378,23 @@ static void flush_mm_range(struct mm *mm, uintptr_t start, uintptr_t end, bool t
 	check_generations(mm, req->gen);
 	preempt_enable();
 	/* Those who leave empty their TLB: as good as freed tables to the checker. */
-	debug_flushed(mm, start, end, tables || forget);
+	debug_flushed(mm, start, max(end, start + span), tables || forget);
+}
+
+static void flush_mm_range(struct mm *mm, uintptr_t start, uintptr_t end, bool tables, bool forget)
+{
+	flush_mm_span(mm, start, end, 0, tables, forget);
 }
 
 void flush_tlb_page(struct mm *mm, uintptr_t addr)
 {
 	flush_mm_range(mm, addr & PAGE_MASK, (addr & PAGE_MASK) + PAGE_SIZE, false, false);
+}
+
+/* INVLPG of any address in a large page drops all of it (SDM vol. 3, 4.10.4.1), so this is a flush of one page. */
+void flush_tlb_huge_page(struct mm *mm, uintptr_t addr, size_t size)
+{
+	flush_mm_span(mm, addr, addr + PAGE_SIZE, size, false, false);
 }
 
 void flush_tlb_range(struct mm *mm, uintptr_t start, uintptr_t end, bool freed_tables)

@@ -50,6 +50,7 @@ void tlb_gather_end(struct mmu_gather *tlb);		/* tlb_flush and release */
 /* Immediate forms. On return no CPU uses the old translation. Interrupts on; spin locks may be held (IPI handlers take none). */
 void flush_tlb_page(struct mm *mm, uintptr_t addr);
 void flush_tlb_range(struct mm *mm, uintptr_t start, uintptr_t end, bool freed_tables);
+void flush_tlb_huge_page(struct mm *mm, uintptr_t addr, size_t size);	/* one leaf of @size bytes */
 void flush_tlb_mm(struct mm *mm);
 void flush_tlb_kernel_range(uintptr_t start, uintptr_t end);
 void flush_tlb_local_page(uintptr_t addr);		/* this CPU only: spurious faults */

@@ -14,6 +14,7 @@
 #include "kernel/errno.h"
 #include "kernel/panic.h"
 #include "kernel/string.h"
+#include "mm/hugetlb.h"
 #include "mm/rmap.h"
 #include "mm/slab.h"
 #include "mm/vma.h"
@@ -39,6 +40,7 @@ static void vma_init_identity(struct vma *vma, struct mm *mm)
 	vma->lock_seq = mm->lock_seq;
 	vma->detached = false;
 	vma->anon_vma = NULL;
+	vma->hugetlb_lock = NULL;
 	rwsem_init(&vma->lock, LOCK_VMA);
 	INIT_LIST_HEAD(&vma->i_mmap_node);
 	INIT_LIST_HEAD(&vma->anon_vma_node);
@@ -190,6 +192,12 @@ void vma_set_bounds(struct vma *vma, uintptr_t start, uintptr_t end)
 {
 	assert_vma_write_locked(vma);
 	rmap_write_lock(vma);
+	if (unlikely(vma->flags & VM_HUGETLB)) {
+		if (start != vma->start)
+			hugetlb_split_vma(vma, start);
+		if (end != vma->end)
+			hugetlb_split_vma(vma, end);
+	}
 	vma->pgoff += (s64)(start - vma->start) >> PAGE_SHIFT;
 	vma_tree_set_bounds(&vma->mm->vmas, vma, start, end);
 	rmap_write_unlock(vma);

@@ -49,6 +49,7 @@ struct file;
 struct mapping;
 struct anon_vma;
 struct uffd;
+struct hugetlb_vma_lock;
 struct vma;
 struct vm_fault;
 
@@ -85,6 +86,7 @@ struct vma {
 	struct mapping	*mapping;	/* I  file's page cache; NULL for anonymous */
 	const struct vma_ops *ops;	/* I  NULL for anonymous */
 	struct uffd	*uffd;		/* V  counted or NULL; set iff flags & VM_UFFD_ANY */
+	struct hugetlb_vma_lock *hugetlb_lock;	/* F for write, or not yet in i_mmap; hugetlb.sync=vma, else NULL */
 	void		*private;	/* V  owner's (hugetlb reservation map) */
 	struct rwsem	 lock __aligned(64);
 	struct list_head i_mmap_node __aligned(64);	/* F  linked iff mapping && VMA in the tree */

@@ -27,6 +27,7 @@ void vm_uncommit(u64 pages);
 /* Where a mapping without MAP_FIXED goes: an address or -errno as a value. @align: its start is congruent 0 mod @align. */
 uintptr_t get_unmapped_area(struct mm *mm, uintptr_t hint, size_t len, uintptr_t align, unsigned long map_flags);
 #define STACK_GUARD_GAP	(256ul << PAGE_SHIFT)	/* kept free below a stack (A38) */
+void drop_kept_tables(struct mm *mm);		/* the empty page tables of the last munmap (mm/mmap.c) go too */
 bool mdwe_denies(u64 old_flags, u64 new_flags);	/* mm/mprotect.c: PR_SET_MDWE forbids memory that was writable to become executable */
 u64 calc_prot_bits(unsigned long prot);		/* PROT_* -> VM_READ/WRITE/EXEC */
 long populate_range(struct mm *mm, uintptr_t start, uintptr_t end, unsigned int foll);	/* mm/mlock.c; takes mmap_lock itself */

@@ -19,6 +19,7 @@
 #include "kernel/panic.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
+#include "mm/hugetlb.h"
 #include "mm/page_walk.h"
 #include "mm/tlb.h"
 
@@ -36,7 +37,10 @@ void zap_vma_range(struct mmu_gather *tlb, struct vma *vma, uintptr_t start, uin
 	struct zap z = { .tlb = tlb, .vma = vma, .even_cows = even_cows };
 
 	assert(start >= vma->start && end <= vma->end && start <= end);
-	zap_range(&z, start, end);
+	if (unlikely(vma->flags & VM_HUGETLB))
+		hugetlb_zap_range(tlb, vma, start, end, even_cows);
+	else
+		zap_range(&z, start, end);
 }
 
 /* DONTNEED. mmap_lock or the VMA lock for read. On return no CPU uses the old pages. */
@@ -51,6 +55,10 @@ void zap_page_range(struct vma *vma, uintptr_t start, uintptr_t end)
 	};
 
 	assert_vma_locked(vma);
+	if (unlikely(vma->flags & VM_HUGETLB)) {
+		hugetlb_zap_page_range(vma, start, end);
+		return;
+	}
 	tlb_gather_begin(&tlb, vma->mm);
 	zap_range(&z, start, end);
 	tlb_gather_end(&tlb);
@@ -137,7 +145,6 @@ static void zap_range(struct zap *z, uintptr_t start, uintptr_t end)
 	uintptr_t addr = start, stop;
 	pmd_t *pmd;
 
-	BUG_ON(z->vma->flags & VM_HUGETLB);	/* mm/hugetlb.c brings its own */
 	while (next_pte_table(z->vma->mm, &addr, end, &pmd, &stop)) {
 		addr = zap_table(z, pmd, addr, stop);
 		cond_resched();
