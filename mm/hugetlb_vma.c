@@ -254,9 +254,13 @@ void hugetlb_split_vma(struct vma *vma, uintptr_t addr)
 
 /* -- moving -- */
 
-static bool own_table(struct mm *mm, const struct hstate *h, uintptr_t addr)
+/* Tables of our own for [addr, end), which no VMA shares yet. False: no memory. */
+static bool make_own_tables(struct mm *mm, const struct hstate *h, uintptr_t addr, uintptr_t end)
 {
-	return huge_page_shift(h) == PUD_SHIFT ? pud_alloc(mm, addr) != NULL : pmd_alloc(mm, addr) != NULL;
+	for (; addr < end; addr = pud_addr_end(addr, end))
+		if (huge_page_shift(h) == PUD_SHIFT ? !pud_alloc(mm, addr) : !pmd_alloc(mm, addr))
+			return false;
+	return true;
 }
 
 /* One page from here to there; both entries are in tables of our own. i_mmap_lock keeps truncate away, mmap_lock the rest. */
@@ -275,43 +279,59 @@ static void move_entry(struct vma *vma, pte_t *from, pte_t *to)
 	spin_unlock(first);
 }
 
-/*
- * mmap_lock write, both VMAs write-locked. The old place is flushed before the locks that keep others from freeing its pages
- * are let go (A23, R54). Where the table is shared nothing moves: the pages are found again in the file. 0, or -ENOMEM with
- * nothing moved. Sleeps.
- */
-int hugetlb_move_pages(struct vma *to, struct vma *from, uintptr_t old, uintptr_t new, size_t len)
+/* Leaves shared tables, and makes room for what is in others. False: no memory; *left says what is to be flushed. */
+static bool prepare_move(struct vma *from, struct hstate *h, uintptr_t old, uintptr_t new, size_t len, bool *left)
 {
-	struct hstate *h = hstate_vma(from);
 	uintptr_t addr = old, end = old + len, stop;
-	bool left = false;
 	pud_t *pud;
 
-	assert_vma_write_locked(from);
-	assert_vma_write_locked(to);
-	for (size_t off = 0; off < len; off = pud_addr_end(new + off, new + len) - new)
-		if (!own_table(from->mm, h, new + off))
-			return -ENOMEM;
-
-	/* Nothing below this line can fail. */
-	hugetlb_sync->change_begin(from);
 	for (; next_window(from->mm, &addr, end, &pud, &stop); addr = stop) {
-		if (left_table(from, h, addr, pud)) {
-			left = true;
-			continue;
-		}
+		if (left_table(from, h, addr, pud))
+			*left = true;
+		else if (!pud_none(pud_read(pud)) && !make_own_tables(from->mm, h, new + (addr - old), new + (stop - old)))
+			return false;
+	}
+	return true;
+}
+
+static void move_windows(struct vma *from, struct hstate *h, uintptr_t old, uintptr_t new, size_t len)
+{
+	uintptr_t addr = old, end = old + len, stop;
+	pud_t *pud;
+
+	for (; next_window(from->mm, &addr, end, &pud, &stop); addr = stop) {
 		pte_t *pte = window_entries(h, pud, addr);
+
 		for (; pte && addr < stop; addr += huge_page_size(h), pte++)
 			if (!pte_none(pte_read(pte)))
 				move_entry(from, pte, huge_walk(from->mm, h, new + (addr - old)));
 	}
+}
+
+/*
+ * mmap_lock write, both VMAs write-locked. The old place is flushed before the locks that keep others from freeing its pages
+ * are let go (A23, R54). Where the table is shared nothing moves: the pages are found again in the file, and in the table
+ * of the others. 0, or -ENOMEM with nothing moved. Sleeps.
+ */
+int hugetlb_move_pages(struct vma *to, struct vma *from, uintptr_t old, uintptr_t new, size_t len)
+{
+	struct hstate *h = hstate_vma(from);
+	bool left = false, ok;
+
+	assert_vma_write_locked(from);
+	assert_vma_write_locked(to);
+	(void)to;
+	hugetlb_sync->change_begin(from);
+	ok = prepare_move(from, h, old, new, len, &left);
+	if (ok)
+		move_windows(from, h, old, new, len);
 	race_window("hugetlb_move_before_flush");
 	if (left)
-		flush_tlb_range(from->mm, old & PUD_MASK, ALIGN_UP(end, PUD_SIZE), true);
+		flush_tlb_range(from->mm, old & PUD_MASK, ALIGN_UP(old + len, PUD_SIZE), true);
 	else
-		flush_tlb_range(from->mm, old, end, false);
+		flush_tlb_range(from->mm, old, old + len, false);
 	hugetlb_sync->change_end(from);
-	return 0;
+	return ok ? 0 : -ENOMEM;
 }
 
 /* -- tables and pages, for the fault and for userfaultfd -- */

@@ -15,7 +15,7 @@ struct check {
 	u64	tables, shared, users, wrong;
 };
 
-static struct mutex check_lock = MUTEX_INIT(check_lock, LOCK_KMUTEX);	/* page->debug_users of all tables */
+static struct mutex check_lock = MUTEX_INIT(check_lock, LOCK_HUGETLB_RESIZE);	/* page->debug_users of all tables; outside mmap_lock */
 
 enum pass { PASS_CLEAR, PASS_COUNT, PASS_COMPARE };
 
