@@ -23,7 +23,7 @@ static int change_mode(const struct path *path, u32 mode)
 	down_write(&inode->lock);
 	if (!inode_owner_or_capable(inode)) {
 		err = -EPERM;
-	} else if ((inode->seals & F_SEAL_EXEC) && ((inode->mode ^ mode) & 0111)) {
+	} else if ((inode->seals & F_SEAL_EXEC) && inode->mapping.is_shmem && ((inode->mode ^ mode) & 0111)) {
 		err = -EPERM;
 	} else {
 		mode &= 07777;

@@ -59,7 +59,7 @@ struct hugetlb_subpool *hugetlbfs_subpool(struct inode *inode) { return sb_info(
 
 /* -- inodes --------------------------------------------------------------------------------------------------------- */
 
-/* Devices, pipes and links are what they are on any file system in memory. NULL: no memory, or nr_inodes is reached. */
+/* Devices and pipes are what they are on any file system in memory. NULL: no memory, or nr_inodes is reached. */
 static struct inode *hugetlbfs_inode(struct super_block *sb, u32 mode, dev_t rdev)
 {
 	struct hugetlbfs_inode *info = S_ISREG(mode) ? kzalloc(sizeof(*info), GFP_KERNEL) : NULL;
@@ -89,6 +89,13 @@ static struct inode *hugetlbfs_create(struct inode *dir, u32 mode, dev_t rdev)
 	struct inode *inode = hugetlbfs_inode(dir->sb, mode, rdev);
 
 	return inode ? inode : ERR_PTR(-ENOSPC);
+}
+
+/* The text of a symbolic link would have to be written, which files here cannot be. Linux answers the same. */
+static struct inode *hugetlbfs_symlink(struct inode *dir, const char *target)
+{
+	(void)dir, (void)target;
+	return ERR_PTR(-EINVAL);
 }
 
 /* No page is left in the file, and nobody maps it. */
@@ -311,7 +318,9 @@ static loff_t hugetlbfs_llseek(struct file *f, loff_t off, int whence)
 
 	if (whence != SEEK_DATA && whence != SEEK_HOLE)
 		return generic_llseek(f, off, whence);
-	if (off < 0 || off >= size)
+	if (off < 0)
+		return -EINVAL;
+	if (off >= size)
 		return -ENXIO;
 	return generic_llseek(f, whence == SEEK_DATA ? off : size, 0);
 }
@@ -360,7 +369,7 @@ static int hugetlbfs_mmap(struct file *f, struct vma *vma)
 	return 0;
 }
 
-static const struct inode_ops dir_ops = { .create = hugetlbfs_create, .symlink = ramfs_symlink };
+static const struct inode_ops dir_ops = { .create = hugetlbfs_create, .symlink = hugetlbfs_symlink };
 static const struct inode_ops file_inode_ops = {
 	.truncate = hugetlbfs_truncate,
 	.fallocate = hugetlbfs_fallocate,
@@ -489,6 +498,14 @@ static int hugetlbfs_statfs(struct super_block *sb, struct statfs64 *out)
 	return 0;
 }
 
+/* Looked at and forgotten: what a mount was promised and may use is settled when it is made. */
+static int hugetlbfs_remount(struct super_block *sb, const char *options)
+{
+	struct mount_options o = { .h = sb_info(sb)->h };
+
+	return mount_parse_options(options, parse_option, &o);
+}
+
 static void hugetlbfs_kill(struct super_block *sb)
 {
 	hugetlb_subpool_put(sb_info(sb)->subpool);
@@ -533,6 +550,7 @@ static struct super_block *create_super(const struct mount_options *o)
 	sb->kill = hugetlbfs_kill;
 	sb->show_options = hugetlbfs_show_options;
 	sb->statfs = hugetlbfs_statfs;
+	sb->remount = hugetlbfs_remount;
 	err = set_limits(info, o);
 	if (err)
 		goto fail;

@@ -136,7 +136,7 @@ static int new_flags(const struct vma *vma, int advice, u64 *flags)
 		f &= ~VM_MERGEABLE;
 		break;
 	case MADV_HUGEPAGE:
-		if (f & (VM_SPECIAL | VM_HUGETLB))
+		if ((f & VM_SPECIAL) && !(f & VM_HUGETLB))
 			return -EINVAL;
 		f = (f & ~VM_NOHUGEPAGE) | VM_HUGEPAGE;
 		break;

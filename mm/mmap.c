@@ -398,6 +398,8 @@ static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t
 
 	if (len > TASK_SIZE)					/* A7 */
 		return -ENOMEM;
+	if (huge && (flags & MAP_FIXED) && (addr & (align - 1)))	/* asked before all else about the address, unlike small pages */
+		return -EINVAL;
 	if (file && file->ops->mmap_align)
 		align = max(align, file->ops->mmap_align(file));
 	if (!(flags & MAP_FIXED)) {
