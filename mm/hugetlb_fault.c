@@ -237,13 +237,27 @@ static bool beyond_end(const struct huge_fault *f)
 	return f->idx << f->e.h->order >= mapping_size_pages(f->e.vma->mapping);
 }
 
+/*
+ * lock_unchanged() for a page that the file does not know, where nothing was mapped. Truncate cannot find such a page by its
+ * index, only by its entry: it writes the size first and then looks into the table, so either it sees our entry or we see its size.
+ */
+static bool lock_in_file(struct huge_fault *f)
+{
+	if (!lock_unchanged(f))
+		return false;
+	if (likely(!beyond_end(f)))
+		return true;
+	huge_entry_unlock(&f->e);
+	return false;
+}
+
 /* A private mapping's own page; takes over the reference. */
 static vm_fault_t map_private_page(struct huge_fault *f, struct page *page)
 {
 	struct vma *vma = f->e.vma;
 
 	race_window("hugetlb_page_ready");
-	if (!lock_unchanged(f)) {
+	if (!lock_in_file(f)) {
 		give_back(f, page);
 		return 0;
 	}
@@ -363,7 +377,7 @@ static vm_fault_t copy_page_of(struct huge_fault *f, struct page *old)
 	page_set(copy, PG_uptodate);
 
 	race_window("hugetlb_copied");
-	if (!lock_unchanged(f)) {
+	if (!(pte_present(f->orig) ? lock_unchanged(f) : lock_in_file(f))) {
 		give_back(f, copy);
 		put_page(old);
 		return 0;

@@ -109,7 +109,7 @@ void huge_unmap_file_pages(struct vma *vma, u64 first, u64 last, bool even_cows)
 	struct hstate *h = hstate_vma(vma);
 	u64 start = vma->pgoff >> h->order, from = max(first, start), to = min(last, start + (vma_pages(vma) >> h->order));
 	struct mmu_gather tlb;
-	struct huge_zap z = { .tlb = &tlb, .vma = vma, .h = h, .even_cows = even_cows, .removal = true };
+	struct huge_zap z = { .tlb = &tlb, .vma = vma, .h = h, .even_cows = even_cows, .give_back = true, .removal = true };
 
 	if (from >= to)
 		return;

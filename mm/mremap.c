@@ -122,6 +122,14 @@ static long grow_in_place(struct remap *r, struct vma *vma)
 	return (long)r->addr;
 }
 
+/* Addresses are those of huge pages, lengths become so. No growth: whose would the promises be? As on Linux the new address counts always. */
+static int round_to_huge(struct remap *r, const struct hstate *h)
+{
+	r->old_len = ALIGN_UP(r->old_len, huge_page_size(h));
+	r->new_len = ALIGN_UP(r->new_len, huge_page_size(h));
+	return ((r->addr | r->new_addr) & ~huge_page_mask(h)) || r->new_len > r->old_len ? -EINVAL : 0;
+}
+
 /* mmap_lock write. The address or -errno. */
 static long mremap_locked(struct remap *r)
 {
@@ -133,6 +141,11 @@ static long mremap_locked(struct remap *r)
 		return -EFAULT;
 	if (vma->flags & VM_SEALED)
 		return -EPERM;
+	if (vma->flags & VM_HUGETLB) {				/* A22 */
+		err = round_to_huge(r, hstate_vma(vma));
+		if (err)
+			return err;
+	}
 	if (r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))
 		return mremap_to(r);
 	if (r->old_len >= r->new_len) {

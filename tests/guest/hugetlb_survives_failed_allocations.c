@@ -70,7 +70,7 @@ static int split(void) { return mprotect(p + HUGE, HUGE, PROT_READ) ? errno : 0;
 static int move(void) { return mremap(p, 2 * HUGE, 2 * HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, p + 64 * HUGE) == MAP_FAILED ? errno : 0; }
 static int unmap_part(void) { return munmap(p + HUGE, HUGE) ? errno : 0; }
 static int drop(void) { return madvise(p, HUGE, MADV_DONTNEED) ? errno : 0; }
-static int grow_pool(void) { int e = try_write(POOL "nr_hugepages", "12"); set_number(POOL "nr_hugepages", 10); return e; }
+static int grow_pool(void) { return try_write(POOL "nr_hugepages", "12"); }
 static int overcommit(void) { p = mmap(NULL, 12 * HUGE, RW, HUGE_ANON, -1, 0); return p == MAP_FAILED ? errno : 0; }
 
 static void no_setup(void) { }
@@ -125,6 +125,7 @@ static void back_to_the_start(unsigned int i, int n)
 	struct statfs s;
 
 	set_number(POOL "nr_overcommit_hugepages", 0);
+	set_number(POOL "nr_hugepages", 10);
 	MUST(ftruncate(fd, 0) == 0);
 	umount("/tmp/.other");
 	now = pool_now();
