@@ -11,7 +11,7 @@
  * is unmapped once more if it is mapped, and removed. A fault that inserts a page looks at the size again after that and
  * takes it out itself (R12), so one pass is enough.
  */
-#include "fs/internal.h"
+#include "fs/hugetlbfs.h"
 #include "kernel/panic.h"
 #include "kernel/printk.h"
 #include "kernel/race.h"
@@ -21,20 +21,12 @@
 #include "mm/slab.h"
 #include "mm/uaccess.h"
 
-#define HUGETLBFS_MAGIC		0x958458f6u
 #define FALLOC_FL_KEEP_SIZE	1
 #define FALLOC_FL_PUNCH_HOLE	2
 #define SEEK_DATA		3
 #define SEEK_HOLE		4
 
 /*   I  constant */
-struct hugetlbfs_sb {			/* sb->private */
-	struct hstate		*h;		/* I */
-	struct hugetlb_subpool	*subpool;	/* I  NULL: no limits */
-	u64			 max, min;	/* I  huge pages; SUBPOOL_NO_LIMIT: not set */
-	u32			 mode, uid, gid;	/* I  of the root */
-};
-
 struct hugetlbfs_inode {		/* inode->private of a regular file */
 	struct hugetlb_file_map	 map;
 	bool			 reserved_whole;	/* I  shmget has reserved it all: mmap reserves nothing */
@@ -42,9 +34,7 @@ struct hugetlbfs_inode {		/* inode->private of a regular file */
 
 static const struct inode_ops dir_ops, file_inode_ops;
 static const struct file_ops hugetlbfs_file_ops;
-static struct mount *internal_mounts[NR_HSTATES];
 
-static struct hugetlbfs_sb *sb_info(const struct super_block *sb) { return sb->private; }
 static struct hugetlbfs_inode *inode_info(const struct inode *inode) { return inode->private; }
 
 bool file_is_hugetlbfs(const struct file *file)
@@ -52,15 +42,14 @@ bool file_is_hugetlbfs(const struct file *file)
 	return file && file->inode->fops == &hugetlbfs_file_ops;
 }
 
-struct hstate *hstate_inode(const struct inode *inode) { return sb_info(inode->sb)->h; }
+struct hstate *hstate_inode(const struct inode *inode) { return hugetlbfs_sb(inode->sb)->h; }
 struct hstate *hstate_file(const struct file *file) { return hstate_inode(file->inode); }
 struct hugetlb_file_map *hugetlbfs_file_map(struct inode *inode) { return &inode_info(inode)->map; }
-struct hugetlb_subpool *hugetlbfs_subpool(struct inode *inode) { return sb_info(inode->sb)->subpool; }
+struct hugetlb_subpool *hugetlbfs_subpool(struct inode *inode) { return hugetlbfs_sb(inode->sb)->subpool; }
 
 /* -- inodes --------------------------------------------------------------------------------------------------------- */
 
-/* Devices and pipes are what they are on any file system in memory. NULL: no memory, or nr_inodes is reached. */
-static struct inode *hugetlbfs_inode(struct super_block *sb, u32 mode, dev_t rdev)
+struct inode *hugetlbfs_new_inode(struct super_block *sb, u32 mode, dev_t rdev)
 {
 	struct hugetlbfs_inode *info = S_ISREG(mode) ? kzalloc(sizeof(*info), GFP_KERNEL) : NULL;
 	struct inode *inode;
@@ -86,7 +75,7 @@ static struct inode *hugetlbfs_inode(struct super_block *sb, u32 mode, dev_t rde
 
 static struct inode *hugetlbfs_create(struct inode *dir, u32 mode, dev_t rdev)
 {
-	struct inode *inode = hugetlbfs_inode(dir->sb, mode, rdev);
+	struct inode *inode = hugetlbfs_new_inode(dir->sb, mode, rdev);
 
 	return inode ? inode : ERR_PTR(-ENOSPC);
 }
@@ -383,212 +372,12 @@ static const struct file_ops hugetlbfs_file_ops = {
 	.fsync = hugetlbfs_fsync,
 };
 
-/* -- mounting ---------------------------------------------------------------------------------------------------------- */
-
-enum size_kind { SIZE_NONE, SIZE_BYTES, SIZE_PERCENT };
-struct mount_size { enum size_kind kind; u64 value; };
-
-struct mount_options {
-	struct hstate		*h;
-	struct mount_size	 size, min_size;
-	u64			 nr_inodes;	/* 0: no limit */
-	u32			 mode, uid, gid;
-};
-
-/* A number, a suffix or a percent sign; what comes behind that is not looked at. 0 or -EINVAL. */
-static int parse_size(const char *s, struct mount_size *out)
-{
-	const char *end;
-
-	if (*s < '0' || *s > '9')
-		return -EINVAL;
-	out->value = memparse(s, &end);
-	out->kind = *end == '%' ? SIZE_PERCENT : SIZE_BYTES;
-	return 0;
-}
-
-static int parse_u32(const char *s, unsigned int base, u32 *out)
-{
-	u64 v;
-
-	if (kstrtou64(s, base, &v) || v > UINT32_MAX)
-		return -EINVAL;
-	*out = (u32)v;
-	return 0;
-}
-
-static int parse_option(void *arg, const char *name, const char *value)
-{
-	struct mount_options *o = arg;
-	struct mount_size number;
-	const char *end;
-
-	if (!strcmp(name, "pagesize")) {
-		o->h = hstate_of_size(memparse(value, &end));
-		return o->h ? 0 : -EINVAL;
-	}
-	if (!strcmp(name, "size"))
-		return parse_size(value, &o->size);
-	if (!strcmp(name, "min_size"))
-		return parse_size(value, &o->min_size);
-	if (!strcmp(name, "nr_inodes")) {
-		if (parse_size(value, &number))
-			return -EINVAL;
-		o->nr_inodes = number.value;
-		return 0;
-	}
-	if (!strcmp(name, "uid"))
-		return parse_u32(value, 0, &o->uid);
-	if (!strcmp(name, "gid"))
-		return parse_u32(value, 0, &o->gid);
-	if (!strcmp(name, "mode")) {
-		if (parse_u32(value, 8, &o->mode))
-			return -EINVAL;
-		o->mode &= 01777;
-		return 0;
-	}
-	return -EINVAL;
-}
-
-/* In huge pages, rounded down. Percent are of the pool as the administrator sized it. */
-static u64 size_in_pages(const struct mount_size *size, struct hstate *h)
-{
-	if (size->kind == SIZE_NONE)
-		return SUBPOOL_NO_LIMIT;
-	if (size->kind == SIZE_BYTES)
-		return size->value >> huge_page_shift(h);
-	return (u64)((unsigned __int128)size->value * READ_ONCE(h->max) / 100);
-}
-
-static size_t hugetlbfs_show_options(struct super_block *sb, char *buf, size_t size)
-{
-	const struct hugetlbfs_sb *info = sb_info(sb);
-	u64 kib = huge_page_size(info->h) >> 10;
-	size_t n = 0;
-
-	if (info->uid)
-		n += (size_t)scnprintf(buf + n, size - n, ",uid=%u", info->uid);
-	if (info->gid)
-		n += (size_t)scnprintf(buf + n, size - n, ",gid=%u", info->gid);
-	if (info->mode != 0755)
-		n += (size_t)scnprintf(buf + n, size - n, ",mode=%o", info->mode);
-	if (sb->max_inodes)
-		n += (size_t)scnprintf(buf + n, size - n, ",nr_inodes=%lu", sb->max_inodes);
-	n += (size_t)scnprintf(buf + n, size - n, ",pagesize=%lu%c", kib < 1024 ? kib : kib >> 10, kib < 1024 ? 'K' : 'M');
-	if (info->max != SUBPOOL_NO_LIMIT)
-		n += (size_t)scnprintf(buf + n, size - n, ",size=%lu", info->max << huge_page_shift(info->h));
-	if (info->min != SUBPOOL_NO_LIMIT)
-		n += (size_t)scnprintf(buf + n, size - n, ",min_size=%lu", info->min << huge_page_shift(info->h));
-	return n;
-}
-
-/* D18. A mount without limits says zeros; without a maximum, all ones. */
-static int hugetlbfs_statfs(struct super_block *sb, struct statfs64 *out)
-{
-	struct hugetlbfs_sb *info = sb_info(sb);
-	u64 max, used;
-
-	if (!info->subpool)
-		return 0;
-	hugetlb_subpool_limits(info->subpool, &max, &used);
-	out->f_blocks = (s64)max;
-	out->f_bfree = out->f_bavail = (s64)(max - used);
-	out->f_files = sb->max_inodes ? (s64)sb->max_inodes : -1;
-	out->f_ffree = sb->max_inodes ? (s64)sb->max_inodes - READ_ONCE(sb->used_inodes) : -1;
-	return 0;
-}
-
-/* Looked at and forgotten: what a mount was promised and may use is settled when it is made. */
-static int hugetlbfs_remount(struct super_block *sb, const char *options)
-{
-	struct mount_options o = { .h = sb_info(sb)->h };
-
-	return mount_parse_options(options, parse_option, &o);
-}
-
-static void hugetlbfs_kill(struct super_block *sb)
-{
-	hugetlb_subpool_put(sb_info(sb)->subpool);
-	kfree(sb->private);
-}
-
-/* 0 or -EINVAL, -ENOMEM; the subpool of @info then exists if it needs one. */
-static int set_limits(struct hugetlbfs_sb *info, const struct mount_options *o)
-{
-	info->max = size_in_pages(&o->size, o->h);
-	info->min = size_in_pages(&o->min_size, o->h);
-	if (o->size.kind != SIZE_NONE && o->min_size.kind != SIZE_NONE && info->min > info->max)
-		return -EINVAL;
-	if (o->size.kind == SIZE_NONE && o->min_size.kind == SIZE_NONE)
-		return 0;
-	struct hugetlb_subpool *sp = hugetlb_subpool_create(o->h, info->max, info->min);
-
-	if (IS_ERR(sp))
-		return (int)PTR_ERR(sp);
-	info->subpool = sp;
-	return 0;
-}
-
-/* ERR_PTR. */
-static struct super_block *create_super(const struct mount_options *o)
-{
-	struct hugetlbfs_sb *info = kzalloc(sizeof(*info), GFP_KERNEL);
-	struct super_block *sb = info ? super_alloc("hugetlbfs", HUGETLBFS_MAGIC) : NULL;
-	int err;
-
-	if (!sb) {
-		kfree(info);
-		return ERR_PTR(-ENOMEM);
-	}
-	info->h = o->h;
-	info->mode = o->mode;
-	info->uid = o->uid;
-	info->gid = o->gid;
-	sb->private = info;
-	sb->block_size = (u32)huge_page_size(o->h);
-	sb->max_inodes = o->nr_inodes;
-	sb->kill = hugetlbfs_kill;
-	sb->show_options = hugetlbfs_show_options;
-	sb->statfs = hugetlbfs_statfs;
-	sb->remount = hugetlbfs_remount;
-	err = set_limits(info, o);
-	if (err)
-		goto fail;
-
-	struct inode *root = hugetlbfs_inode(sb, S_IFDIR | o->mode, 0);
-
-	err = -ENOMEM;
-	if (!root)
-		goto fail;
-	root->uid = o->uid;
-	root->gid = o->gid;
-	err = super_make_root(sb, root);
-	if (err)
-		goto fail;
-	return sb;
-fail:
-	super_put(sb);
-	return ERR_PTR(err);
-}
-
-static struct super_block *hugetlbfs_mount(const char *source, const char *options, u32 flags)
-{
-	struct access_ids ids = current_ids();
-	struct mount_options o = { .h = default_hstate, .mode = 0755, .uid = ids.uid, .gid = ids.gid };
-	int err = options ? mount_parse_options(options, parse_option, &o) : 0;
-
-	(void)source, (void)flags;
-	return err ? ERR_PTR(err) : create_super(&o);
-}
-
-static struct fs_type hugetlbfs_type = { .name = "hugetlbfs", .nodev = true, .mount = hugetlbfs_mount };
-
 /* -- files without a name ----------------------------------------------------------------------------------------------- */
 
 struct file *hugetlb_file_setup(struct hstate *h, const char *name, u64 size, unsigned int open_flags, bool allow_sealing)
 {
-	struct mount *mnt = internal_mounts[h - hstates];
-	struct inode *inode = hugetlbfs_inode(mnt->sb, S_IFREG | 0777, 0);
+	struct mount *mnt = hugetlbfs_internal_mounts[h - hstates];
+	struct inode *inode = hugetlbfs_new_inode(mnt->sb, S_IFREG | 0777, 0);
 
 	if (!inode)
 		return ERR_PTR(-ENOSPC);
@@ -613,19 +402,3 @@ struct file *hugetlb_file_setup_reserved(struct hstate *h, const char *name, u64
 	return ERR_PTR(err);
 }
 
-void hugetlbfs_init(void)
-{
-	register_filesystem(&hugetlbfs_type);
-	for (unsigned int i = 0; i < NR_HSTATES; i++) {
-		struct mount_options o = { .h = &hstates[i], .mode = 0755 };
-
-		if (!hstates[i].order)
-			continue;
-		struct super_block *sb = create_super(&o);
-
-		if (!IS_ERR(sb))
-			internal_mounts[i] = mount_internal(sb);
-		if (!internal_mounts[i])
-			panic("no memory for hugetlbfs");
-	}
-}

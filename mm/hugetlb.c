@@ -265,10 +265,9 @@ void hugetlb_free_page(struct page *page)
 		release_to_buddies(page);
 		return;
 	}
-	bool stays_promised = ticket.kind || !hugetlb_subpool_uncharge(sp, 1);
-
+	/* Promised first, to whom is asked then: a subpool may keep it for its minimum, and must not count what is not there yet. */
 	spin_lock(&h->lock);
-	h->resv += stays_promised;
+	h->resv += sp || ticket.kind;
 	leaves = h->surplus && h->free >= h->resv;
 	if (leaves) {
 		h->nr--;
@@ -281,6 +280,8 @@ void hugetlb_free_page(struct page *page)
 		release_to_buddies(page);
 	if (ticket.kind)
 		hugetlb_ticket_redeem(&ticket, h, sp);
+	else if (sp)
+		hugetlb_uncharge(h, sp, 1);
 	hugetlb_subpool_put(sp);
 }
 

@@ -106,6 +106,7 @@ void hugetlb_unreserve_pages(struct inode *inode, u64 from, u64 to);
 bool hugetlb_vma_is_owner(const struct vma *vma);
 void hugetlb_vma_mark_unmapped(struct vma *vma);	/* D24: pages of a non-owner were taken away: missing ones are SIGBUS from now on */
 bool hugetlb_vma_is_unmapped(const struct vma *vma);
+void hugetlb_vma_inherit_mark(struct vma *copy, struct vma *vma);	/* @copy is in i_mmap now: whoever marks finds both */
 /*
  * Does the zap of @page, at @addr of @vma, by DONTNEED give the owner his reservation back (D9)? Does it. PTE lock held, the
  * rmap not yet removed. The promise counts again when the page is freed.

@@ -38,7 +38,7 @@ void hugetlb_pool_counts(struct hstate *h, struct hugetlb_counts *c);	/* of one 
 void hugetlb_pool_resize(struct hstate *h, u64 count);	/* as far as it goes (D2). Sleeps, ends early for a signal */
 void hugetlb_pool_set_overcommit(struct hstate *h, u64 pages);
 
-/* -- mm/hugetlb_reserve.c: subpools, the size= and min_size= of a mount -- */
+/* -- mm/hugetlb_subpool.c: the size= and min_size= of a mount -- */
 
 #define SUBPOOL_NO_LIMIT	(~0ul)
 
@@ -50,7 +50,19 @@ void hugetlb_subpool_put(struct hugetlb_subpool *sp);	/* the last reference give
 u64 hugetlb_subpool_uncharge(struct hugetlb_subpool *sp, u64 n);
 void hugetlb_subpool_limits(struct hugetlb_subpool *sp, u64 *max, u64 *used);	/* one consistent look */
 
-/* -- mm/hugetlb_reserve.c: what a file was promised -- */
+/* @n more pages or promises. *kept: how many of them come out of the minimum. 0 or -ENOSPC. */
+int __must_check hugetlb_subpool_charge(struct hugetlb_subpool *sp, u64 n, u64 *kept);
+/* Undoes that, exactly (R18). How many must go to the pool because others have filled the minimum up meanwhile. */
+u64 hugetlb_subpool_undo(struct hugetlb_subpool *sp, u64 n, u64 kept);
+/* @n promises, of subpool and pool. Sleeps. 0 or -ENOMEM, nothing changed then. And back; any context. */
+int __must_check hugetlb_charge(struct hstate *h, struct hugetlb_subpool *sp, u64 n);
+void hugetlb_uncharge(struct hstate *h, struct hugetlb_subpool *sp, u64 n);
+
+static inline bool test_bit64(const u64 *bits, u64 i) { return bits[i / 64] >> (i % 64) & 1; }
+static inline void set_bit64(u64 *bits, u64 i) { bits[i / 64] |= 1ul << (i % 64); }
+static inline void clear_bit64(u64 *bits, u64 i) { bits[i / 64] &= ~(1ul << (i % 64)); }
+
+/* -- mm/hugetlb_file_map.c: what a file has promised -- */
 
 /* Two bits for each page of a file; see the top of mm/hugetlb_reserve.c. */
 struct hugetlb_file_map {
@@ -58,6 +70,14 @@ struct hugetlb_file_map {
 	struct radix_tree	chunks;		/* lock */
 };
 void hugetlb_file_map_init(struct hugetlb_file_map *map);
+int __must_check hugetlb_reserve_shared(struct inode *inode, u64 from, u64 to);
+bool hugetlb_file_map_redeem(struct inode *inode, u64 idx);	/* a page came back with its promise: is that still wanted? */
+
+/* -- mm/hugetlb_reserve.c -- */
+/* A page that no map has promised: counts against the subpool, and may come out of its minimum. ERR_PTR(-ENOSPC). Sleeps. */
+struct page *hugetlb_take_unpromised(struct hstate *h, struct hugetlb_subpool *sp);
+/* One that a map has promised, whose bit has just been cleared; it was counted against the subpool then. Cannot fail (D1). */
+struct page *hugetlb_take_promised(struct hstate *h, struct hugetlb_subpool *sp);
 
 /* How a page comes back with its promise; see the top of mm/hugetlb_reserve.c. */
 struct hugetlb_ticket { u64 kind, idx; void *promiser; };

@@ -258,6 +258,8 @@ static struct vma *build_target(struct remap *r, struct vma *vma)
 	if (vma->anon_vma)
 		anon_vma_clone(new, vma);
 	vma_insert(new);
+	if (new->flags & VM_HUGETLB)
+		hugetlb_vma_inherit_mark(new, vma);
 	if (new->ops && new->ops->open)
 		new->ops->open(new);
 	return new;
@@ -307,6 +309,8 @@ static long move_vma(struct remap *r, struct vma *vma)
 		size_t back = move_page_tables(new, r->new_addr, vma, r->addr, moved);
 
 		BUG_ON(back != moved);
+		if (new->flags & VM_HUGETLB)
+			hugetlb_move_vma(vma, new);
 		vma_remove(new);
 		err = -ENOMEM;
 		goto remerge;

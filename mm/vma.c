@@ -304,6 +304,8 @@ int vma_split_nolimit(struct vma *vma, uintptr_t addr)
 	if (vma->anon_vma)
 		anon_vma_clone(new, vma);
 	link_file(new);			/* both halves cover the upper part for a moment: never none */
+	if (unlikely(new->flags & VM_HUGETLB))
+		hugetlb_vma_inherit_mark(new, vma);
 	vma_set_bounds(vma, vma->start, addr);
 	vma_tree_insert(&mm->vmas, new);
 	mm->map_count++;

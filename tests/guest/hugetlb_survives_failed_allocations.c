@@ -67,7 +67,7 @@ static int make_memfd_huge(void) { int f = (int)syscall(SYS_memfd_create, "x", M
 static int mount_it(void) { return mount("none", "/tmp/.other", "hugetlbfs", 0, "min_size=4M,size=8M") ? errno : 0; }
 static int get_segment(void) { int id = shmget(IPC_PRIVATE, 2 * HUGE, IPC_CREAT | SHM_HUGETLB | HUGE_2M | 0600); if (id < 0) return errno; shmctl(id, IPC_RMID, NULL); return 0; }
 static int split(void) { return mprotect(p + HUGE, HUGE, PROT_READ) ? errno : 0; }
-static int move(void) { return mremap(p, 2 * HUGE, 2 * HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, p + 64 * HUGE) == MAP_FAILED ? errno : 0; }
+static int move(void) { return mremap(p, 2 * HUGE, 2 * HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, p - 4096 * HUGE) == MAP_FAILED ? errno : 0; }
 static int unmap_part(void) { return munmap(p + HUGE, HUGE) ? errno : 0; }
 static int drop(void) { return madvise(p, HUGE, MADV_DONTNEED) ? errno : 0; }
 static int grow_pool(void) { return try_write(POOL "nr_hugepages", "12"); }
