@@ -14,6 +14,7 @@ fails with anything else. Its first comment may hold settings, one a line:
     mem: 2G                        memory of the guest (1G)
     append: PARAMETERS             more kernel parameters
     device: MODEL[,...]            one more device, as QEMU's -device takes it
+    cpu: MODEL[,...]               another processor, as QEMU's -cpu takes it
     build: debug                   with the debug build of faultline
     timeout: SECONDS               for this one test (60)
     slow                           only for check-slow
@@ -39,7 +40,7 @@ from concurrent.futures import ThreadPoolExecutor
 import vm
 from vm import Trouble, note
 
-KEYS = ("only", "device", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "build", "timeout", "slow", "expect", "fails", "shows", "arguments", "files")
+KEYS = ("only", "device", "cpu", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "build", "timeout", "slow", "expect", "fails", "shows", "arguments", "files")
 GUEST = os.path.join(vm.TOP, "tests/guest.sh")
 MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"		# the loader and libc are one file
 BOOT_SECONDS = 90
@@ -94,7 +95,7 @@ class Test:
         return int(self.get("timeout", 60))
 
     def boot(self, cpus):
-        return cpus, self.get("mem", "1G"), self.get("append", ""), self.get("build", "release"), self.get("device", "")
+        return cpus, self.get("mem", "1G"), self.get("append", ""), self.get("build", "release"), self.get("device", ""), self.get("cpu", "")
 
 
 def build(test, directory, output):
@@ -162,7 +163,7 @@ def lines_of(guest, patience):
 
 def run_boot(kernel, boot, tests, output, report):
     """One boot for these tests; another one for what is left whenever the guest does not survive a test."""
-    cpus, mem, append, build_kind, device = boot
+    cpus, mem, append, build_kind, device, cpu_model = boot
     left = list(tests)
     while left:
         nonce = secrets.token_hex(8)
@@ -179,6 +180,8 @@ def run_boot(kernel, boot, tests, output, report):
                 command += ["--build", build_kind]
             if device:
                 command += ["--device", device]
+            if cpu_model:
+                command += ["--cpu", cpu_model]
             if append:
                 command += ["--append", append]
             for loader in loaders:

@@ -75,7 +75,7 @@ def run(tests, kernel, append, say):
     else:
         os.environ.pop("FAULTLINE_KERNEL", None)
     output = os.path.join(vm.BUILD, "tests/race")
-    boot = (2, tests[0].get("mem", "1G"), append, "debug")
+    boot = (2, tests[0].get("mem", "1G"), append, "debug", "", "")
     guest_tests.run_boot("faultline", boot, tests, output, lambda test, cpus, status, seconds, text: say(test, status, text))
 
 
