@@ -94,7 +94,7 @@ static inline bool find_entry(struct huge_fault *f)
 		if (likely(f->e.pte)) {
 			f->orig = pte_read(f->e.pte);
 			rcu_read_unlock();
-			race_window("hugetlb_entry_found");
+			race_window("hugetlb_fault_walked");
 			return true;
 		}
 		rcu_read_unlock();
@@ -221,7 +221,7 @@ static vm_fault_t map_file_page(struct huge_fault *f, struct page *page)
 
 	if (write && vma_is_private(f->e.vma))
 		return copy_page_of(f, page);
-	race_window("hugetlb_page_ready");
+	race_window("hugetlb_before_map");
 	if (!lock_unchanged(f)) {
 		put_page(page);
 		return 0;
@@ -256,7 +256,6 @@ static vm_fault_t map_private_page(struct huge_fault *f, struct page *page)
 {
 	struct vma *vma = f->e.vma;
 
-	race_window("hugetlb_page_ready");
 	if (!lock_in_file(f)) {
 		give_back(f, page);
 		return 0;
@@ -282,10 +281,10 @@ static vm_fault_t missing_in_file(struct huge_fault *f)
 		return answer(f, ret);
 	clear_huge_page(page);
 	page_set(page, PG_uptodate);
+	race_window("hugetlb_page_ready");
 	if (vma_is_private(vma))
 		return map_private_page(f, page);
 
-	race_window("hugetlb_before_insert");
 	int err = huge_insert_page(vma, f->e.addr, page, f->idx);
 	if (unlikely(err)) {
 		if (err == -EEXIST)
@@ -388,6 +387,7 @@ static vm_fault_t copy_page_of(struct huge_fault *f, struct page *old)
 		pte_get_and_clear(f->e.pte);
 		flush_tlb_huge_page(vma->mm, f->e.addr, huge_page_size(f->e.h));
 		entry.v |= f->flags & FAULT_FLAG_UNSHARE ? f->orig.v & PTE_UFFD_WP : 0;
+		race_window("hugetlb_cow_cleared");
 		huge_remove_rmap(old);
 	} else {
 		entry = huge_keep_marker(vma, f->orig, entry);

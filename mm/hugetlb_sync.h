@@ -146,6 +146,7 @@ static inline bool huge_lock_stable_entry(struct huge_entry *e)
 }
 
 /* The entries of @vma for file pages [first, last), as far as they lie in it; i_mmap_lock held. Flushed on return. */
+bool huge_file_page_has_entry(struct vma *vma, u64 idx);	/* present or a marker */
 void huge_unmap_file_pages(struct vma *vma, u64 first, u64 last, bool even_cows);
 
 #endif

@@ -118,38 +118,49 @@ static bool lock_in_order(struct mapping *m, struct hugetlb_vma_lock *l)
 }
 
 /*
- * E18. The list only grows at its end, so when a VMA had to be waited for, those before it are done and stay done. Only if it
- * has vanished is the place in the list lost: from the start again, once per VMA that somebody else has unmapped.
+ * E18. Of a range (the first, cheap pass of a removal) each VMA is visited once: the list only grows at its end, so the place in
+ * it is good as long as the VMA that we stand on is. That proves nothing about what faults do behind us, and need not.
+ *
+ * Of one page (the pass that has to be exact; its fault mutex is held) all VMAs must be visited under one hold of i_mmap_lock:
+ *
+ *	truncate				fault in A, of another page
+ *	A: leaves its table
+ *	B: semaphore is busy, i_mmap dropped
+ *						shares B's table, with our page in it
+ *	B: leaves the table; A keeps it, and the page
+ *
+ * So when i_mmap_lock was dropped we look from the start again, at those that have an entry for the page. Nobody but a fault
+ * that shares can give them one, and each turn follows a fault that we waited for.
  */
 static void unmap_file(struct mapping *m, u64 first, u64 last, bool even_cows)
 {
 	struct hstate *h = hstate_inode(m->host);
+	bool exact = last - first == 1, gone;
 	struct vma *vma;
-	bool again;
 
 	down_write(&m->i_mmap_lock);
-	do {
-		again = false;
-		list_for_each_entry(vma, &m->i_mmap, i_mmap_node) {
-			struct hugetlb_vma_lock *l = vma->hugetlb_lock;
+again:
+	list_for_each_entry(vma, &m->i_mmap, i_mmap_node) {
+		struct hugetlb_vma_lock *l = vma->hugetlb_lock;
 
-			if (!vma_maps_file_pages(vma, first, last, h))
-				continue;
-			if (l) {
-				refcount_inc(&l->refs);
-				again = !down_write_trylock(&l->rw) && !lock_in_order(m, l);
-			}
-			if (!again) {
-				huge_unmap_file_pages(vma, first, last, even_cows);
-				if (l)
-					up_write(&l->rw);
-			}
+		if (!vma_maps_file_pages(vma, first, last, h) || (exact && !huge_file_page_has_entry(vma, first)))
+			continue;
+		if (!l || down_write_trylock(&l->rw)) {
+			huge_unmap_file_pages(vma, first, last, even_cows);
 			if (l)
-				put_lock(l);
-			if (again)
-				break;
+				up_write(&l->rw);
+			continue;
 		}
-	} while (again);
+		refcount_inc(&l->refs);
+		gone = !lock_in_order(m, l);
+		if (!gone) {
+			huge_unmap_file_pages(vma, first, last, even_cows);
+			up_write(&l->rw);
+		}
+		put_lock(l);
+		if (gone || exact)
+			goto again;
+	}
 	up_write(&m->i_mmap_lock);
 }
 

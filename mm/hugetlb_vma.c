@@ -98,9 +98,10 @@ void hugetlb_zap_page_range(struct vma *vma, uintptr_t start, uintptr_t end)
 	hugetlb_sync->change_begin(vma);
 	tlb_gather_begin(&tlb, vma->mm);
 	zap_windows(&z, start, end);
-	race_window("hugetlb_dontneed_before_flush");
+	race_window("hugetlb_zapped");
 	tlb_gather_end(&tlb);
 	hugetlb_sync->change_end(vma);
+	race_window("hugetlb_zap_done");
 }
 
 /* i_mmap_lock held, and what hugetlb.sync wants: from its unmap_file. */
@@ -117,6 +118,15 @@ void huge_unmap_file_pages(struct vma *vma, u64 first, u64 last, bool even_cows)
 	zap_windows(&z, vma->start + ((from - start) << huge_page_shift(h)), vma->start + ((to - start) << huge_page_shift(h)));
 	tlb_gather_end(&tlb);
 	race_window("hugetlb_unmapped_vma");
+}
+
+/* i_mmap_lock keeps the tables; @idx lies in @vma. */
+bool huge_file_page_has_entry(struct vma *vma, u64 idx)
+{
+	struct hstate *h = hstate_vma(vma);
+	pte_t *pte = huge_walk(vma->mm, h, vma->start + ((idx - (vma->pgoff >> h->order)) << huge_page_shift(h)));
+
+	return pte && !pte_none(pte_read(pte));
 }
 
 /* One entry, locked. True: the gather is full. */
@@ -432,7 +442,7 @@ void huge_take_from_children(struct vma *vma, uintptr_t addr)
 
 	if (!page)
 		return;
-	race_window("hugetlb_take_from_children");
+	race_window("hugetlb_cow_no_page");
 	down_read(&vma->mapping->i_mmap_lock);
 	list_for_each_entry(child, &vma->mapping->i_mmap, i_mmap_node) {
 		u64 start = child->pgoff >> h->order;

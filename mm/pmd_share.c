@@ -110,6 +110,7 @@ int huge_pmd_share_or_alloc(struct vma *vma, uintptr_t addr, pud_t *pud, bool lo
 	bool shared = false;
 
 	if (pmd_window_sharable(vma, addr)) {
+		race_window("hugetlb_before_share");
 		if (!locked)
 			down_read(&vma->mapping->i_mmap_lock);
 		shared = huge_pmd_share(vma, addr, pud);

@@ -13,6 +13,7 @@
  */
 #include "kernel/errno.h"
 #include "kernel/panic.h"
+#include "kernel/race.h"
 #include "kernel/string.h"
 #include "mm/hugetlb.h"
 #include "mm/rmap.h"
@@ -191,6 +192,8 @@ static void rmap_write_unlock(struct vma *vma)
 void vma_set_bounds(struct vma *vma, uintptr_t start, uintptr_t end)
 {
 	assert_vma_write_locked(vma);
+	if (unlikely(vma->flags & VM_HUGETLB))
+		race_window("hugetlb_before_split");
 	rmap_write_lock(vma);
 	if (unlikely(vma->flags & VM_HUGETLB)) {
 		if (start != vma->start)
