@@ -179,6 +179,22 @@ $(O)/user/netd: $(netd_objects)
 	@$(MUSL_CC) -static -s -o $@ $^
 -include $(netd_objects:.o=.d)
 
+# The same without its kernel and its card, on the host and under sanitizers: tests/net/hosted.h.
+hosted_objects := $(filter-out $(O)/tests/net.o/netd.o,$(netd_objects:$(O)/user/netd.o/%=$(O)/tests/net.o/%))
+hosted_cflags := $(netd_cflags:-O2=-O1) -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+.SECONDARY: $(hosted_objects)
+$(O)/tests/net.o/lwip/%.o: $(LWIP)/src/core/tcp.c user/servers/netd/lwip/lwipopts.h user/servers/netd/lwip/arch/cc.h
+	@mkdir -p $(@D)
+	@$(HOST_CC) $(hosted_cflags) -w -c -o $@ $(LWIP)/src/$*.c
+$(O)/tests/net.o/%.o: user/servers/netd/%.c | $(LWIP)/src/core/tcp.c
+	@mkdir -p $(@D)
+	@$(HOST_CC) $(hosted_cflags) -c -o $@ $<
+$(O)/tests/net/%: tests/net/%.c tests/net/hosted.h $(hosted_objects)
+	@mkdir -p $(@D)
+	@echo "  HOSTCC   $@"
+	@$(HOST_CC) $(hosted_cflags) -Wno-unused-function -MF $@.d -o $@ $< $(hosted_objects)
+-include $(hosted_objects:.o=.d)
+
 $(O)/tests/guest-init: tests/lib/guest-init.c
 	@mkdir -p $(@D)
 	@command -v $(MUSL_CC) >/dev/null || { echo "No '$(MUSL_CC)'. Run: make deps" >&2; exit 1; }
