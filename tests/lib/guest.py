@@ -14,6 +14,7 @@ usage: tests/guest.sh [options] -- COMMAND LINE
   --add FILE[:GUESTPATH]     put a file or directory into the guest, at /t/NAME unless told otherwise; repeatable
   --disk IMAGE               a disk, /dev/vda and on; repeatable
   --net[=HOST:GUEST,...]     a network, with TCP ports of the host forwarded into the guest
+  --nic virtio-net|e1000e    the card of --net (virtio-net)
   --device MODEL[,...]       one more device, as QEMU's -device takes it; repeatable
   --qemu PATH                the QEMU to use
   --timeout SECONDS          give up after this long (120)
@@ -41,6 +42,13 @@ from vm import Trouble, note		# noqa: E402
 
 LINUX_PARAMETERS = ("mitigations=off audit=0 nokaslr init_on_alloc=0 randomize_kstack_offset=off "
                     "transparent_hugepage=never cgroup_disable=memory")
+# Process 1 here is guest-init, not BusyBox init, so the line of inittab that respawns netd is a loop.
+FAULTLINE_NET_SETUP = """\
+(while :; do /sbin/start-netd </dev/null >/dev/console 2>&1; sleep 0.05; done) >/dev/null 2>&1 &
+n=0
+until [ -e /run/netd/address ] || [ $n = 200 ]; do sleep 0.05; n=$((n + 1)); done
+[ -e /run/netd/address ]
+"""
 LINUX_DISK_MODULES = ["virtio_blk"]
 LINUX_NET_MODULES = ["failover", "net_failover", "virtio_net"]
 
@@ -59,7 +67,7 @@ OUTPUT_BUFFER = 1 << 20		# read no more from the guest while this much waits for
 
 class Options:
     kernel, build, cpus, cpu, mem, firmware, media = "faultline", "release", 2, None, "1G", "bios", None
-    icount, append, net, qemu, timeout, log = False, "", None, None, 120.0, None
+    nic, icount, append, net, qemu, timeout, log = "virtio-net", False, "", None, None, 120.0, None
 
     def __init__(self):
         self.add = []
@@ -68,7 +76,7 @@ class Options:
         self.command = None
 
 
-CHOICES = {"kernel": ("faultline", "linux"), "build": ("release", "debug"), "firmware": ("bios", "uefi"),
+CHOICES = {"nic": ("virtio-net", "e1000e"), "kernel": ("faultline", "linux"), "build": ("release", "debug"), "firmware": ("bios", "uefi"),
            "media": ("iso", "usb", "direct")}
 
 
@@ -92,7 +100,7 @@ def parse(argv):
         if name == "net":
             o.net = forwards(value)
             continue
-        if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "device", "qemu",
+        if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "device", "nic", "qemu",
                         "timeout", "log"):
             raise Trouble(f"unknown option --{name}; see --help")
         if not equals:
@@ -175,7 +183,7 @@ def added(value):
 
 def write_initramfs(o, output, secret, release):
     """The base archive, then one of this run only; the kernel unpacks both."""
-    net_setup = ("ip link set eth0 up && ip addr add 10.0.2.15/24 dev eth0 && ip route add default via 10.0.2.2 &&\n"
+    linux_net_setup = ("ip link set eth0 up && ip addr add 10.0.2.15/24 dev eth0 && ip route add default via 10.0.2.2 &&\n"
                  "echo nameserver 10.0.2.3 >/etc/resolv.conf\n")
     with open(output, "wb") as f:
         with open(vm.INITRAMFS, "rb") as base:
@@ -196,7 +204,9 @@ def write_initramfs(o, output, secret, release):
                     with open(path, "rb") as module:
                         archive.file(f"/.guest/modules/{number}-{name}.ko", module.read(), 0o600)
             if o.net is not None:
-                archive.file("/.guest/setup", net_setup.encode(), 0o600)
+                archive.file("/.guest/setup", linux_net_setup.encode(), 0o600)
+        elif o.net is not None:
+            archive.file("/.guest/setup", FAULTLINE_NET_SETUP.encode(), 0o600)
         for source, path in o.add:
             source = os.path.realpath(source) if os.path.islink(source) else source
             archive.parents(path)
@@ -227,7 +237,7 @@ def build_machine(o, qemu, directory, secret):
     for number, image in enumerate(o.disk):
         machine.disk(image, number)
     if o.net is not None:
-        machine.network(o.net)
+        machine.network(o.net, o.nic)
     for device in o.device:
         machine.add("-device", device)
     return machine

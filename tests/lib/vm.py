@@ -223,9 +223,9 @@ class Machine:
         self.add("-drive", f"if=none,id=disk{number},format={kind},file={comma(image)}",
                  "-device", f"virtio-blk-pci,drive=disk{number}")
 
-    def network(self, forwards):
+    def network(self, forwards, nic="virtio-net"):
         user = "user,id=net0" + "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for host, guest in forwards)
-        self.add("-netdev", user, "-device", "virtio-net-pci,netdev=net0,romfile=,disable-legacy=on")
+        self.add("-netdev", user, "-device", ("virtio-net-pci,disable-legacy=on" if nic == "virtio-net" else nic) + ",netdev=net0,romfile=")
 
 
 def comma(path):

@@ -1,0 +1,273 @@
+"""The network: netd on the host under sanitizers, and in guests against QEMU's user network.
+
+usage: net.py [--slow] [NAME]...        all of them without a name
+
+    hosted      netd's sockets over loopback
+    fuzz        hostile frames, requests and cards; --slow: minutes of it, with new seeds
+    cards       an address by DHCP through each driver; loopback without a card
+    programs    BusyBox wget, httpd, nc, telnet, ping in both directions
+    bulk        the host fetches 100 MB from a BusyBox httpd, intact (8 MB without --slow)
+    killed      netd is killed 20 times under traffic (--slow: 1000); httpd answers again without being restarted
+"""
+import functools
+import hashlib
+import http.server
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import vm				# noqa: E402
+
+GUEST = os.path.join(vm.TOP, "tests/guest.sh")
+HOSTED = os.path.join(vm.BUILD, "tests/net")
+FUZZ_KINDS = ("frames", "requests", "virtio", "e1000e")
+
+slow = False
+failed = False
+
+
+def report(name, problem, shown=""):
+    global failed
+    if problem:
+        failed = True
+        print(f"FAIL: net/{name}: {problem}", flush=True)
+        for line in shown.rstrip().split("\n")[-30:]:
+            print(f"    | {line}", flush=True)
+    else:
+        print(f"ok: net/{name}", flush=True)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run_hosted(name, *arguments, limit=300):
+    try:
+        done = subprocess.run([os.path.join(HOSTED, arguments[0]), *map(str, arguments[1:])], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit)
+    except subprocess.TimeoutExpired:
+        return report(name, f"no end after {limit} s")
+    report(name, f"status {done.returncode}: {' '.join(map(str, arguments))}" if done.returncode else None, done.stdout)
+
+
+def guest(command, *options, limit=200):
+    """Status, output, and what the door said."""
+    done = subprocess.run([GUEST, "--timeout", str(limit), *options, "--", command], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, errors="replace")
+    return done.returncode, done.stdout, done.stderr
+
+
+class Guest:
+    """One that runs beside us, until it is told to end."""
+
+    def __init__(self, command, *options, limit=400):
+        self.process = subprocess.Popen([GUEST, "--timeout", str(limit), *options, "--", command], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+
+    def line(self):
+        return self.process.stdout.readline().rstrip("\n")
+
+    def end(self):
+        out, err = self.process.communicate(timeout=120)
+        return self.process.returncode, out, err
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.communicate()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+class HostServer:
+    """Serves a directory; the guest sees it at 10.0.2.2."""
+
+    def __init__(self, directory):
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=directory))
+        self.port = self.server.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+# --- Tests ----------------------------------------------------------------------------------------------------------------
+
+def hosted():
+    run_hosted("hosted/sockets_over_loopback", "sockets_over_loopback")
+
+
+def fuzz():
+    for kind in FUZZ_KINDS:
+        if slow:
+            end = time.monotonic() + 120
+            while time.monotonic() < end and not failed:
+                run_hosted(f"fuzz/{kind}", "fuzz_netd", kind, random.getrandbits(32), 300000)
+        else:
+            for seed in (1, 2):
+                run_hosted(f"fuzz/{kind}-{seed}", "fuzz_netd", kind, seed, 20000)
+
+
+def cards():
+    for nic in ("virtio-net", "e1000e"):
+        status, out, err = guest("cat /run/netd/address /etc/resolv.conf; ifconfig eth0 | grep -o 'addr:10.0.2.15'", "--net", "--nic", nic)
+        good = status == 0 and out == "10.0.2.15\nnameserver 10.0.2.3\naddr:10.0.2.15\n"
+        report(f"cards/{nic}", None if good else f"status {status}", out + err)
+    status, out, err = guest("""
+        /sbin/start-netd 2>/dev/null &
+        sleep 1
+        nc -l -p 7 -e cat &
+        sleep 0.5
+        echo through loopback | nc -w 2 127.0.0.1 7
+        ping -c 1 -W 5 127.0.0.1 | grep -o '1 packets received'
+    """)
+    good = status == 0 and out == "through loopback\n1 packets received\n"
+    report("cards/loopback-without-a-card", None if good else f"status {status}", out + err)
+
+
+def programs():
+    with tempfile.TemporaryDirectory() as d:
+        data = random.Random(1).randbytes(3 << 20)
+        with open(os.path.join(d, "data"), "wb") as f:
+            f.write(data)
+        port = free_port()
+        with HostServer(d) as server:
+            status, out, err = guest(f"""
+                wget -q -O /tmp/data http://10.0.2.2:{server.port}/data && sha256sum /tmp/data | cut -c 1-64
+                printf 'GET /nothing HTTP/1.0\\r\\n\\r\\n' | nc 10.0.2.2 {server.port} | head -1 | tr -d '\\r'
+                ping -c 2 -W 5 10.0.2.2 | grep -o '2 packets received'
+                wget -q -O /dev/null http://10.0.2.2:1/ ; echo refused $?
+                (sleep 2; echo quit) | telnet 10.0.2.2 {server.port} 2>&1 | grep -c Connected
+            """, "--net")
+    expected = [hashlib.sha256(data).hexdigest(), "HTTP/1.0 404 File not found", "2 packets received", "refused 1", "1"]
+    report("programs/to-the-host", None if out.split("\n")[:-1] == expected else f"status {status}", out + err)
+
+    with Guest(f"mkdir /w; echo hello from the guest >/w/index.html; httpd -p 80 -h /w; echo ready; nc -l -p 7; echo over", f"--net={port}:80,{port + 1}:7") as g:
+        problem = None if g.line() == "ready" else "the guest was not ready"
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+                if answer.read() != b"hello from the guest\n":
+                    problem = "the page was another one"
+            with socket.create_connection(("127.0.0.1", port + 1), timeout=60) as s:
+                s.sendall(b"told by the host\n")
+        except OSError as e:
+            problem = str(e)
+        status, out, err = g.end()
+        if not problem and out != "told by the host\nover\n":
+            problem = f"nc said {out!r}"
+        report("programs/from-the-host", problem, err)
+
+
+def bulk():
+    size, port = (100 if slow else 8) << 20, free_port()
+    command = f"""
+        mkdir /w; head -c {size} /dev/urandom >/w/data; sha256sum /w/data | cut -c 1-64
+        httpd -p 80 -h /w; nc -l -p 7
+    """
+    with Guest(command, f"--net={port}:80,{port + 1}:7", limit=900) as g:
+        expected, problem = g.line(), None
+        try:
+            start, digest, got = time.monotonic(), hashlib.sha256(), 0
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/data", timeout=120) as answer:
+                while block := answer.read(1 << 16):
+                    digest.update(block)
+                    got += len(block)
+            print(f"    bulk: {got >> 20} MB in {time.monotonic() - start:.1f} s", flush=True)
+            if got != size or digest.hexdigest() != expected:
+                problem = f"{got} bytes of {size}, or other ones"
+            socket.create_connection(("127.0.0.1", port + 1), timeout=60).close()
+        except OSError as e:
+            problem = str(e)
+        _, out, err = g.end()
+        report("bulk", problem, out + err)
+
+
+def killed():
+    rounds, port = 1000 if slow else 20, free_port()
+    command = f"""
+        mkdir /w; head -c 200000 /dev/urandom >/w/data; sha256sum /w/data | cut -c 1-64
+        httpd -p 80 -h /w; P=$(pidof httpd)
+        n=0
+        while [ $n -lt {rounds} ]; do
+            sleep 1
+            killall -9 netd && n=$((n + 1)); echo $n
+        done
+        sleep 5
+        [ "$P" = "$(pidof httpd)" ] && echo same httpd
+        sleep 10
+    """
+    answers = errors = 0
+    longest = since = 0.0
+    problem = None
+    with Guest(command, f"--net={port}:80", limit=rounds * 10 + 120) as g:
+        expected = g.line()
+        lines = []
+        reader = threading.Thread(target=lambda: lines.extend(iter(g.line, "")), daemon=True)
+        reader.start()
+        since = time.monotonic()
+        while g.process.poll() is None and "same httpd" not in lines:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/data", timeout=10) as answer:
+                    data = answer.read()
+                if len(data) == 200000:		# a connection that died in the middle is no answer
+                    if hashlib.sha256(data).hexdigest() != expected:
+                        problem = "other bytes than the file has"
+                        break
+                    answers += 1
+                    longest = max(longest, time.monotonic() - since)
+                    since = time.monotonic()
+                else:
+                    errors += 1
+            except (OSError, ValueError, http.client.HTTPException):
+                errors += 1
+                time.sleep(0.02)
+        if not problem and "same httpd" not in lines:
+            problem = "httpd did not live through it"
+        if not problem and (answers < rounds // 2 or time.monotonic() - since > 10):
+            problem = f"only {answers} answers between {rounds} kills"
+        print(f"    killed: {rounds} times; {answers} answers, {errors} broken, longest without one {longest:.2f} s", flush=True)
+        report("killed", problem, "\n".join(lines[-5:]))
+
+
+TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed)}
+
+
+def main(argv):
+    global slow
+    slow = "--slow" in argv
+    names = [a for a in argv if a != "--slow"] or list(TESTS)
+    vm.make("build/tests/net/sockets_over_loopback", "build/tests/net/fuzz_netd")
+    for name in names:
+        try:
+            TESTS[name]()
+        except (OSError, subprocess.SubprocessError) as e:
+            report(name, repr(e))
+    print("end: net")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except vm.Trouble as e:
+        vm.note(f"net: {e}")
+        sys.exit(2)
