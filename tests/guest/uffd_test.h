@@ -63,11 +63,23 @@ struct memory {
 static bool is_hugetlb(enum kind kind) { return kind >= HUGETLB_SHARED; }
 static bool is_shared(enum kind kind) { return kind == SHMEM_SHARED || kind == HUGETLB_SHARED; }
 
-/* 2 MiB pages that are free now. */
+/* 2 MiB pages that are free now; none where the kernel has a pool but cannot map its pages (ENODEV) or register them (EINVAL). */
 __attribute__((unused))
 static long huge_pages(void)
 {
-	return meminfo("HugePages_Free");
+	static int usable = -1;
+	long n = meminfo("HugePages_Free");
+
+	if (usable < 0 && n > 0) {
+		char *p = mmap(NULL, HUGE, RW, ANON | MAP_HUGETLB, -1, 0);
+		int fd = uffd_open(0, 0);
+
+		usable = p != MAP_FAILED && uffd_register(fd, p, HUGE, UFFDIO_REGISTER_MODE_MISSING) == 0;
+		if (p != MAP_FAILED)
+			munmap(p, HUGE);
+		close(fd);
+	}
+	return usable == 1 ? n : 0;
 }
 
 /* Where @len bytes with two empty units around them, aligned to @unit, may be mapped: reserved without rights by nobody else. */
