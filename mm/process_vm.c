@@ -49,7 +49,7 @@ static int copy_segment(struct mm *mm, const struct iovec *remote, struct iov_it
 		int err = 0;
 
 		if (got <= 0)
-			return got ? (int)got : -EFAULT;
+			return -EFAULT;		/* poison too: only the caller's own memory has more to say */
 		for (long i = 0; i < got; i++) {
 			size_t n = min(PAGE_SIZE - off, left);
 

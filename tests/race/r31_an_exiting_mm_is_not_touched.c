@@ -5,7 +5,7 @@
  * build: debug
  * slow-cpus: 1 4 8
  * fails: race.reopen=31
- * shows: PANIC
+ * shows: PANIC|went away
  */
 #include "uffd_race.h"
 
@@ -99,7 +99,10 @@ static void copy_to_them(void *arg)
 	(void)arg;
 	struct result r = raw_copy(theirs, (uintptr_t)area + (PAGES - 1) * PAGE, (uintptr_t)area, PAGE, 0);
 
-	CHECK(r.error == 0 || r.error == ESRCH || r.error == ENOENT);
+	if (r.error) {
+		printf("the address space went away during the ioctl (errno %d)\n", r.error);
+		test_failures++;
+	}
 }
 
 static volatile pid_t child;
