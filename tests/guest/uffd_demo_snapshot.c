@@ -1,4 +1,5 @@
 /*
  * The demonstration program runs, and finds its own memory right.
+ * only: linux
  */
 #include "user/demo/uffd_snapshot.c"
