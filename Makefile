@@ -56,7 +56,7 @@ PROBE_LD := --no-warn-rwx-segments --no-warn-execstack
 KASAN_GCC := -fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0
 KASAN_CLANG := -fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 -mllvm -asan-globals=0
 
-no_build_goals := help clean distclean deps doctor loc format oracle
+no_build_goals := help clean distclean deps doctor loc format oracle lab grade grade-all gradescope map book
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(no_build_goals),$(MAKECMDGOALS)),all),)
 -include $(FLAGS_MK)
 endif
@@ -84,7 +84,8 @@ checks_off := $(if $(probed_kasan),-fno-sanitize=kernel-address)
 CFLAGS_mm/kasan := -O2
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
-.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle FORCE
+.PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle \
+	lab grade map FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
 
@@ -245,6 +246,22 @@ check-slow: deps
 bench: deps
 	@python3 -B user/bench/bench.py
 
+# --- Labs (docs/labs/README.md) ----------------------------------------------------------------------------------------------------
+-include docs/labs/this-lab.mk		# a student's tree knows which lab it is
+lab: deps
+	@python3 -B tests/labs/cut.py "$(N)" "$(DIR)" "$(VARIANT)"
+
+grade: export N := $(N)
+grade: deps
+	@HIDDEN="$(HIDDEN)" SEED="$(SEED)" SUBMISSION="$(SUBMISSION)" ONLY="$(ONLY)" VARIANT="$(VARIANT)" OUT="$(OUT)" python3 -B tests/labs/grade.py
+
+# --- Pictures of page tables ---------------------------------------------------------------------------------------------------------
+map: export CMD := $(value CMD)
+map: export OUT := $(OUT)
+map: export ADD := $(ADD)
+map: deps
+	@python3 -B tests/lib/map.py
+
 # Debian's own python3: the one that has matplotlib.
 experiments: deps
 	@EXPERIMENTS=1 tests/lib/deps.sh
@@ -290,7 +307,8 @@ help:
 	@echo 'make unit         only the tests that run on the host (ASan, UBSan)'
 	@echo 'make iso          build/faultline.iso: for CD, USB stick, BIOS and UEFI'
 	@echo 'make usb DEV=/dev/sdX   write it to a stick, after asking'
-	@echo 'make gdb          boot it halted under gdb, with symbols'
+	@echo 'make lab N=3 DIR=~/lab3   a student'\''s repository;   make grade N=3   points for what is there (docs/labs)'
+	@echo 'make gdb          boot it halted under gdb, with symbols;   make map   draw page tables (docs/debugging.md)'
 	@echo 'make deps         install with apt what is missing (run and test do it by themselves)'
 	@echo 'make doctor       what this machine has: packages, QEMU, hardware virtualisation'
 	@echo 'make oracle       fetch the Linux kernel that tests compare with'

@@ -279,6 +279,7 @@ static void kernel_mode_fault(struct trap_frame *frame, u64 error, uintptr_t add
 
 static void panic_on_fault(struct trap_frame *frame, u64 error, uintptr_t addr, const char *why)
 {
+	panic_note_address(addr);
 	panic_at(frame, "page fault: %s: %s of address %lx (%s, error code 0x%lx) at %pS", why,
 		 error & PF_INSTR ? "execution" : error & PF_WRITE ? "write" : "read", addr,
 		 error & PF_PROT ? "protected" : "not present", error, (void *)frame->rip);

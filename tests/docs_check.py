@@ -10,7 +10,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MARK = "<!-- table: kernel/lock_rank.h -->"
-SOURCE_DIRS = ("boot", "kernel", "mm", "fs", "user", "tests")
+SOURCE_DIRS = ("boot", "kernel", "mm", "fs", "user", "tests", "docs/labs")
 
 
 def read(path):

@@ -18,6 +18,7 @@
 #include "kernel/x86/entry_offsets.h"
 #include "kernel/x86/gdt.h"
 #include "kernel/x86/traps.h"
+#include "mm/show_walk.h"
 
 #define MAX_FRAMES		32
 #define STOP_POLLS		20000000ul	/* for all CPUs together: a second or so */
@@ -30,6 +31,8 @@ struct stopped_cpu {
 	bool		  stopped;
 };
 static struct stopped_cpu stopped_cpus[NR_CPUS];
+static uintptr_t noted_address;			/* what the panic is about; valid if @address_noted */
+static bool address_noted;
 static u32 panic_owner = UINT32_MAX;		/* atomic: CPU that prints */
 
 /* --- backtrace -------------------------------------------------------------------------------------------------------------- */
@@ -220,6 +223,8 @@ static void __noreturn panic_common(struct trap_frame *frame, uintptr_t rbp, con
 	stop_other_cpus();
 	if (frame)
 		show_registers(frame);	/* with rip, where the trace begins */
+	if (address_noted)
+		show_page_walk(noted_address);
 
 	const struct task *t = current;
 	printk("CPU %u, task %d (%.16s), preempt count %x", me, t ? t->tid : -1, t ? t->comm : "none", preempt_count());
@@ -229,6 +234,12 @@ static void __noreturn panic_common(struct trap_frame *frame, uintptr_t rbp, con
 	trace_dump();
 	printk_bare("--- halted after a panic; nothing is written any more, the machine may be switched off ---");
 	stop();
+}
+
+void panic_note_address(uintptr_t addr)
+{
+	noted_address = addr;
+	address_noted = true;
 }
 
 void panic_at(struct trap_frame *frame, const char *fmt, ...)

@@ -19,6 +19,7 @@ usage: tests/guest.sh [options] -- COMMAND LINE
   --qemu PATH                the QEMU to use
   --timeout SECONDS          give up after this long (120)
   --log FILE                 also keep the kernel's log here
+  --monitor SOCKET           QEMU's monitor (QMP) on this Unix socket, and ttyS3 on SOCKET.view
 
 The words after -- are joined by spaces and run by ash in the guest. Standard output is what the command printed. The
 status is the command's own; 124 after the timeout, 125 when the kernel panicked, halted or QEMU died, 2 for a usage
@@ -67,7 +68,7 @@ OUTPUT_BUFFER = 1 << 20		# read no more from the guest while this much waits for
 
 class Options:
     kernel, build, cpus, cpu, mem, firmware, media = "faultline", "release", 2, None, "1G", "bios", None
-    nic, icount, append, net, qemu, timeout, log = "virtio-net", False, "", None, None, 120.0, None
+    nic, icount, append, net, qemu, timeout, log, monitor = "virtio-net", False, "", None, None, 120.0, None, None
 
     def __init__(self):
         self.add = []
@@ -101,7 +102,7 @@ def parse(argv):
             o.net = forwards(value)
             continue
         if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "device", "nic", "qemu",
-                        "timeout", "log"):
+                        "timeout", "log", "monitor"):
             raise Trouble(f"unknown option --{name}; see --help")
         if not equals:
             if not words or words[0] == "--":
@@ -265,7 +266,7 @@ def run_image(o, directory, initramfs, line):
 class Run:
     """QEMU and its three pipes: the kernel's log, the command's output, and what guest-init says."""
 
-    def __init__(self, machine, secret, timeout, log_file):
+    def __init__(self, machine, secret, timeout, log_file, monitor=None):
         self.secret = secret.encode()
         self.log = bytearray()
         self.log_file = log_file
@@ -293,6 +294,9 @@ class Run:
             number = len(inherited)
             command += ["-add-fd", f"fd={theirs},set={number}", "-chardev", f"file,id={name},append=on,path=/dev/fdset/{number}",
                         "-serial", f"chardev:{name}"]
+        if monitor:
+            command += ["-qmp", f"unix:{vm.comma(monitor)},server=on,wait=off", "-chardev",
+                        f"socket,id=view,path={vm.comma(monitor)}.view,server=on,wait=off", "-serial", "chardev:view"]
         self.output_fd = list(self.handlers)[1]
         errors, theirs = os.pipe()
         os.set_blocking(errors, False)
@@ -499,7 +503,7 @@ def main(argv):
         note(f"guest: {o.kernel} ({release}), {o.cpus} CPU{'s' * (o.cpus > 1)}, {o.mem}, {o.firmware}, {o.media}, "
              f"QEMU {qemu.version()}, {how} ({machine.why})")
         log_file = open(o.log, "wb") if o.log else None
-        run = Run(machine, secret, o.timeout, log_file)
+        run = Run(machine, secret, o.timeout, log_file, o.monitor)
         signal.signal(signal.SIGUSR1, expired)
         try:
             end = run.loop()

@@ -19,7 +19,9 @@
 #include <stdarg.h>
 #include <time.h>
 
+#ifndef RACE_SECONDS
 #define RACE_SECONDS	2.0
+#endif
 #define HANG_SECONDS	10.0
 #define PART_SECONDS	25.0
 #define MAX_RACERS	12

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Are the labs sound? Group `labs` of tests/run.sh.
+
+usage: check.py [--slow] [--only N]...
+
+For each lab: the kernel as it is gets full marks; the tree that students are given builds without a warning and gets none; our own tests,
+and our model of a student's tests, catch every planted bug. With --slow: ten times in a row and on a busy machine, the same score each
+time; and for variants, that the solution earns full marks there, and that the public one does not even compile.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import cut
+import grade
+import lab as labs
+import vm
+from boot import HostTooSlow
+from vm import Trouble, note
+
+failed = False
+
+
+def ok(name, condition, why=""):
+    global failed
+    if condition:
+        print(f"ok: labs/{name}", flush=True)
+    else:
+        failed = True
+        print(f"FAIL: labs/{name}: {why.splitlines()[0] if why else 'not so'}", flush=True)
+        for line in why.splitlines()[1:40]:
+            print("    | " + line, flush=True)
+
+
+def lost(parts):
+    return "\n".join(f"{p.name}: {p.points}/{p.maximum} {p.verdict}\n{p.text}" for p in parts if p.points != p.maximum)
+
+
+def solution(number, times=1, seed=1):
+    """Full marks, the student's part included, each time."""
+    for i in range(times):
+        parts = grade.grade(number, seed=seed, quiet=True)
+        wrong = [p for p in parts if p.points != p.maximum or p.verdict != "PASS"]
+        if wrong:
+            ok(f"lab{number}_solution_has_full_marks", False, f"round {i + 1}\n" + lost(parts))
+            return
+    ok(f"lab{number}_solution_has_full_marks" + (f"_{times}_times" if times > 1 else ""), True)
+
+
+def stub_tree(lab, variant=None):
+    """What a student is given, built: without a warning."""
+    work = tempfile.mkdtemp(prefix="faultline-lab.")
+    target = os.path.join(work, "lab")
+    try:
+        cut.cut(lab.number, target, variant)
+        directory = os.path.join(grade.WORK, f"lab{lab.number}-stub")
+        shutil.rmtree(os.path.join(target, ".git"))
+        grade.seeded(directory)
+        labs.keep_dates(target, directory if os.path.exists(os.path.join(directory, "Makefile")) else vm.TOP)
+        labs.replace_tree(target, directory)
+        return directory
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def stub(lab):
+    """The student's tree: builds clean, boots as far as it can, names a missing function, and every test of it fails."""
+    name = f"lab{lab.number}_stub_has_none"
+    tree = stub_tree(lab)
+    warnings = []
+    try:
+        kernels = grade.build_kernels(tree, ["debug", "release"], warnings=warnings)
+    except grade.BuildFailed as e:
+        ok(name, False, "does not build\n" + str(e)[-2000:])
+        return
+    if warnings:
+        ok(name, False, "warnings\n" + "\n".join(warnings))
+        return
+    tests = grade.select_tests(lab, "", "", os.path.join(tree, f"docs/labs/lab{lab.number}"))
+    programs = os.path.join(grade.WORK, f"lab{lab.number}-tests")
+    for t in tests:
+        error = grade.build_test(t, tree, programs)
+        if error:
+            ok(name, False, f"{t.name} does not compile\n{error}")
+            return
+    grade.run_tests(tests, kernels, 1, programs)
+    passing = [t.name for t in tests if t.verdict != "FAIL"]
+    text = "\n".join(o.output + o.log for t in tests for _, o in t.outcomes)
+    ok(name, not passing, "passes without a solution: " + ", ".join(passing))
+    if lab.cuts:
+        ok(f"lab{lab.number}_stub_names_what_is_missing", "is not written yet" in text or "is not implemented" in text or "not implemented" in text,
+           "the log names no missing function")
+
+
+def bugs(lab):
+    """Every planted bug is caught by our own tests; and while none acts, that kernel passes them all."""
+    kernels, tree = grade.bug_kernel(lab)
+    programs = os.path.join(grade.WORK, f"lab{lab.number}-tests")
+    tests = [t for t in grade.select_tests(lab, "", "", lab.directory) if not t.get("view")]
+    for t in tests:
+        t.settings["build"] = "debug"
+        error = grade.build_test(t, tree, programs)
+        if error:
+            raise Trouble(error)
+    not_caught = []
+    for bug in lab.bugs:
+        fresh = []
+        for t in tests:
+            fresh.append(grade.Test(t.path))
+            fresh[-1].settings["build"] = "debug"
+        grade.run_tests(fresh, kernels, 1, programs, labs.token_of(bug.number), lambda test, s, outcome: not outcome.passed)
+        if not any(not o.passed for t in fresh for _, o in t.outcomes):
+            not_caught.append(f"{bug.number}: {bug.text}")
+    ok(f"lab{lab.number}_our_tests_catch_{len(lab.bugs)}_planted_bugs", not not_caught, "not caught:\n" + "\n".join(not_caught))
+
+
+def variants(lab):
+    """The variant's own solution earns everything; the public one does not compile there."""
+    name = f"lab{lab.number}_variant"
+    parts = grade.grade(lab.number, variant_seed="17", quiet=True)
+    ok(f"{name}_solution_has_full_marks", all(p.points == p.maximum for p in parts), "\n" + lost(parts))
+    tree = stub_tree(lab, "17")
+    for path in {c.path for c in lab.cuts}:
+        shutil.copy(os.path.join(vm.TOP, path), os.path.join(tree, path))
+    try:
+        grade.build_kernels(tree, ["release"])
+        ok(f"{name}_public_solution_does_not_compile", False, "it does")
+    except grade.BuildFailed:
+        ok(f"{name}_public_solution_does_not_compile", True)
+
+
+def main(argv):
+    slow = "--slow" in argv
+    only = [int(argv[i + 1]) for i, word in enumerate(argv) if word == "--only"]
+    numbers = sorted(int(d[3:]) for d in os.listdir(labs.LABS) if d.startswith("lab") and d[3:].isdigit())
+    for number in only or numbers:
+        lab = labs.Lab(number)
+        solution(number)
+        stub(lab)
+        if lab.bugs:
+            bugs(lab)
+        if slow:
+            if lab.renames or lab.behaviours:
+                variants(lab)
+            solution(number, 10)
+            busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+            try:
+                solution(number, seed=3)
+            finally:
+                for p in busy:
+                    p.kill()
+                    p.wait()
+    print("end: labs")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except HostTooSlow:
+        note("labs: the host is too slow")
+        sys.exit(75)
+    except Trouble as e:
+        note(f"labs: {e}")
+        sys.exit(2)

@@ -1,0 +1,437 @@
+"""make grade N=3 [HIDDEN=DIR] [SEED=n] [SUBMISSION=DIR] [ONLY=test] [VARIANT=seed]: run a lab's tests and give points.
+
+The last line is `lab 3: 70/100`; the status is 0 only for full marks, 75 when the host was too slow to tell (then there is no score),
+70 when the grader itself is in trouble (no score either), 2 for a usage error. build/grade/ holds report.txt, junit.xml and
+results.json (Gradescope's format).
+
+Verdicts: PASS. FAIL, with the reason. FLAKY: not the same with every seed; counts as the worst, and the seed is shown. The first
+comment of a test holds its settings, one a line, as in tests/lib/guest_tests.py, and
+    budget: N       millions of instructions (400)
+    seeds: N        run with so many seeds of the debug build's race windows (1)
+    view            looks from outside the guest (tests/labs/view.py)
+    points: N       of a hidden test
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from xml.sax.saxutils import escape, quoteattr
+
+import lab as labs
+import vm
+from boot import HostTooSlow, Outcome, run_boot
+from vm import Trouble, note
+
+KEYS = ("budget", "seeds", "view", "points", "cpus", "mem", "append", "build", "arguments", "libs", "libc", "only", "timeout")
+WORK = os.path.join(vm.BUILD, "labs")
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOO_SLOW, IN_TROUBLE = 75, 70
+KERNEL_DIRS = ("kernel", "kernel/x86", "mm", "mm/sync", "fs")		# what a submission may bring
+MAX_STUDENT_TESTS = 24
+
+
+class Test:
+    def __init__(self, path, points=0, what="", student=False, hidden=False):
+        self.path, self.points, self.student, self.hidden = path, points, student, hidden
+        self.name = os.path.splitext(os.path.basename(path))[0]
+        self.settings = {}
+        with open(path, encoding="utf-8", errors="replace") as f:
+            comment = re.match(r"(?s)\s*(/\*.*?\*/|(?://[^\n]*\n)+)", f.read(8000))
+        for line in (comment.group(1) if comment else "").split("\n"):
+            found = re.match(r"[\s*/]*([a-z-]+)(?::[ \t]*(.*?))?[\s*/]*$", line)
+            if found and found.group(1) in KEYS and (found.group(2) or found.group(1) == "view"):
+                self.settings[found.group(1)] = found.group(2) or True
+        self.points = points or int(self.get("points", 0))
+        self.what = what or self.name.replace("_", " ")
+        self.outcomes = []			# (seed, Outcome), in order
+
+    def get(self, key, default=None):
+        return self.settings.get(key, default)
+
+    @property
+    def budget(self):
+        return min(int(self.get("budget", 400)), 400 if self.student else 100000)
+
+    def boot(self):
+        if self.student:			# their settings are not asked: all share one kind of boot
+            return "debug", 2, "256M", ""
+        return self.get("build", "release"), int(self.get("cpus", 2)), self.get("mem", "256M"), self.get("append", "")
+
+    def seeds(self, first):
+        return [first + i for i in range(1 if self.student else int(self.get("seeds", 1)))]
+
+    @property
+    def verdict(self):
+        passed = [o.passed for _, o in self.outcomes]
+        return "PASS" if passed and all(passed) else "FLAKY" if any(passed) else "FAIL"
+
+    def worst(self):
+        return next(((s, o) for s, o in self.outcomes if not o.passed), self.outcomes[0] if self.outcomes else (0, Outcome("not run")))
+
+
+# --- Building -------------------------------------------------------------------------------------------------------------
+
+def build_runner():
+    os.makedirs(WORK, exist_ok=True)
+    source, program = os.path.join(HERE, "runner.c"), os.path.join(WORK, "runner")
+    if os.path.exists(program) and os.path.getmtime(program) > os.path.getmtime(source):
+        return
+    done = subprocess.run(["musl-gcc", "-std=gnu11", "-static", "-O2", "-s", "-Wall", "-Wextra", "-o", program, source], capture_output=True, text=True)
+    if done.returncode:
+        raise Trouble("the test runner does not compile; run 'make deps'\n" + done.stderr)
+
+
+def build_test(test, tree, output):
+    """None, or what the compiler said. Student's programs may include what is in `tree`, ours likewise."""
+    os.makedirs(output, exist_ok=True)
+    program = os.path.join(output, test.name)
+    done = subprocess.run(["musl-gcc", "-std=gnu11", "-static", "-O2", "-g1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-pthread",
+                           "-I", tree, "-I", os.path.join(tree, "tests/guest"), "-I", os.path.join(tree, "tests/race"),
+                           "-o", program, test.path, *str(test.get("libs", "")).split()], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL)
+    return None if done.returncode == 0 else done.stderr[-3000:]
+
+
+class BuildFailed(Exception):
+    pass
+
+
+def build_kernels(tree, wanted, output=None, warnings=None):
+    """The wanted builds of the kernel in `tree`; BuildFailed with what the compiler said."""
+    o = output or os.path.join(tree, "build")
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "O", "N")}
+    targets = [f"{o}/{b}/faultline.elf" if output else f"build/{b}/faultline.elf" for b in wanted]
+    os.makedirs(o, exist_ok=True)
+    lock = os.path.join(o, ".lock-make")
+    done = subprocess.run(["flock", lock, "make", "-s", f"-j{os.cpu_count()}", "-C", tree, *([f"O={o}"] if output else []), *targets],
+                          env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise BuildFailed((done.stderr + done.stdout)[-6000:])
+    if warnings is not None:
+        warnings += [line for line in done.stderr.split("\n") if "warning:" in line]
+    return {b: os.path.join(o, b, "faultline.elf") for b in wanted}
+
+
+def seeded(directory):
+    """A place for a build, with our own objects in it: what a submission did not change need not be compiled again."""
+    if not os.path.isdir(os.path.join(directory, "build")):
+        os.makedirs(os.path.join(directory, "build"))
+        for name in ("release", "debug", "font.S"):
+            source = os.path.join(vm.BUILD, name)
+            if os.path.exists(source):
+                subprocess.run(["cp", "-a", source, os.path.join(directory, "build")], check=False)
+        for flags in glob.glob(os.path.join(vm.BUILD, "flags-*.mk")):
+            shutil.copy2(flags, os.path.join(directory, "build"))
+
+
+def make_tree(directory, change):
+    """The upstream sources with `change` done to them, in a tree that keeps its objects from the last time."""
+    os.makedirs(directory, exist_ok=True)
+    fresh = tempfile.mkdtemp(prefix=".tree-", dir=os.path.dirname(directory))
+    try:
+        labs.copy_tree(fresh)
+        change(fresh)
+        if not os.path.isdir(os.path.join(directory, "build")):
+            seeded(directory)
+        before = directory if os.path.exists(os.path.join(directory, "Makefile")) else vm.TOP
+        labs.keep_dates(fresh, before)
+        labs.replace_tree(fresh, directory)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return directory
+
+
+def overlay(tree, submission):
+    """Kernel sources of a submission over ours; ours that it does not have go. Its Makefile, tests and scripts are never run."""
+    taken = 0
+    for d in KERNEL_DIRS:
+        theirs, ours = os.path.join(submission, d), os.path.join(tree, d)
+        if not os.path.isdir(theirs):
+            continue
+        for name in os.listdir(ours) if os.path.isdir(ours) else []:
+            if name.endswith((".c", ".S")) and not os.path.exists(os.path.join(theirs, name)):
+                os.unlink(os.path.join(ours, name))
+        os.makedirs(ours, exist_ok=True)
+        for name in sorted(os.listdir(theirs)):
+            path = os.path.join(theirs, name)
+            if name.endswith((".c", ".h", ".S")) and os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) < 1 << 20:
+                shutil.copyfile(path, os.path.join(ours, name))
+                taken += 1
+    if not taken:
+        raise BuildFailed("there are no kernel sources (kernel/, mm/, fs/) in this submission")
+
+
+# --- Running --------------------------------------------------------------------------------------------------------------
+
+def run_tests(tests, kernels, seed, programs, extra="", said=None):
+    """Each test with each of its seeds, as few boots as possible. Outcomes go to test.outcomes."""
+    boots = {}
+    for t in tests:
+        for s in t.seeds(seed):
+            boots.setdefault((*t.boot(), s), []).append(t)
+    for (build, cpus, mem, append, s), some in sorted(boots.items()):
+        def report(test, outcome, s=s):
+            test.outcomes.append((s, outcome))
+            return said(test, s, outcome) if said else False
+        words = f"{append} {extra}".strip() + (f" race.seed={s}" if build == "debug" else "")
+        run_boot(some, kernels[build], build, cpus, mem, words.strip(), report, lambda t: os.path.join(programs, t.name))
+
+
+class Part:
+    """One line of the result."""
+
+    def __init__(self, name, points, maximum, verdict, what, text="", instructions=0, hidden=False):
+        self.name, self.points, self.maximum, self.verdict, self.what = name, points, maximum, verdict, what
+        self.text, self.instructions, self.hidden = text, instructions, hidden
+
+
+def part_of(test, number, seen):
+    verdict = test.verdict
+    text = ""
+    if verdict != "PASS":
+        s, outcome = test.worst()
+        lines = [outcome.reason(test.budget)]
+        if verdict == "FLAKY":
+            good = [str(x) for x, o in test.outcomes if o.passed]
+            lines[0] += f", with seed {s}; passed with {', '.join(good)}"
+        lines += [line for line in outcome.output.strip().split("\n") if line][-25:]
+        if outcome.status == "boot" and outcome.log in seen:
+            lines[0] += ", as above"
+        else:
+            lines += [line for line in outcome.log.strip().split("\n") if line]
+        seen.add(outcome.log)
+        lines.append(f"again, alone: make grade N={number} ONLY={test.name} SEED={s}")
+        text = "\n".join(lines)
+    most = max((o.instructions for _, o in test.outcomes), default=0)
+    return Part(test.name, test.points if verdict == "PASS" else 0, test.points, verdict, test.what, text, most, test.hidden)
+
+
+# --- The student's own tests ------------------------------------------------------------------------------------------------
+
+def bug_kernel(lab, variant=None):
+    """Our kernel with every bug of the lab in it, each asleep until lab.run= wakes it."""
+    def change(tree):
+        labs.plant_bugs(tree, lab)
+        if variant:
+            variant.apply(tree)
+    tree = make_tree(os.path.join(WORK, f"lab{lab.number}-bugs" + (f"-{variant.seed}" if variant else "")), change)
+    try:
+        return build_kernels(tree, ["debug"]), tree
+    except BuildFailed as e:
+        raise Trouble(f"the kernel with planted bugs does not build:\n{e}") from None
+
+
+def catches(bug, tests, kernels, seed, programs):
+    """The first of the tests that fails when the bug acts, as a list. A kernel that does not even boot with it is our mistake."""
+    fresh = [Test(t.path, student=t.student) for t in tests]
+    run_tests(fresh, kernels, seed, programs, labs.token_of(bug.number), lambda test, s, outcome: not outcome.passed)
+    if any(o.status == "boot" for t in fresh for _, o in t.outcomes):
+        raise Trouble(f"planted bug {bug.number} keeps the kernel from booting")
+    return [t.name for t in fresh if any(not o.passed for _, o in t.outcomes)]
+
+
+def is_copy(path, originals):
+    """Which of the public tests this one was copied from, more or less: most runs of eight tokens are also there."""
+    def runs(name):
+        with open(name, encoding="utf-8", errors="replace") as f:
+            words = [word for kind, word, _, _ in labs.csource.tokens(f.read()) if kind in ("name", "mark", "string")]
+        return {tuple(words[i:i + 8]) for i in range(len(words) - 7)}
+    mine = runs(path)
+    return next((o for o in originals if mine and len(mine & runs(o)) > 0.6 * len(mine)), None)
+
+
+def grade_students_tests(lab, directory, seed, variant=None, say=note):
+    """Points for the tests in `directory`: they must pass on the true kernel, and are then worth what they catch."""
+    paths = sorted(glob.glob(os.path.join(directory, "*.c")))[:MAX_STUDENT_TESTS]
+    whole = lab.student_points
+    if not paths:
+        return Part("your own tests", 0, whole, "FAIL", "bugs that your tests catch", f"there are none in {os.path.basename(directory)}/")
+    kernels, tree = bug_kernel(lab, variant)
+    programs = os.path.join(WORK, "student-tests")
+    shutil.rmtree(programs, ignore_errors=True)
+    lines, valid = [], []
+    tests = [Test(p, student=True) for p in paths]
+    public = [os.path.join(lab.directory, "tests", name + ".c") for name, _, _ in lab.tests]
+    for t in tests:
+        original = is_copy(t.path, public)
+        if original:
+            lines.append(f"{t.name}: is a copy of our own {os.path.basename(original)}, so it does not count")
+            continue
+        error = build_test(t, tree, programs)
+        if error:
+            lines.append(f"{t.name}: does not compile:\n{error}")
+        else:
+            valid.append(t)
+    run_tests(valid, kernels, seed, programs, labs.token_of(0))
+    for t in list(valid):
+        s, outcome = t.worst()
+        if not outcome.passed:
+            valid.remove(t)
+            lines += [f"{t.name}: fails on the correct kernel, so it does not count: {outcome.reason(t.budget)}", outcome.output.strip()[-600:]]
+    caught = {}
+    for bug in lab.bugs:
+        caught[bug.number] = catches(bug, valid, kernels, seed, programs) if valid else []
+        say(f"  planted bug {bug.number}: {'caught by ' + caught[bug.number][0] if caught[bug.number] else 'not caught'}")
+    n = sum(1 for names in caught.values() if names)
+    for number, names in caught.items():
+        lines.append(f"planted bug {number}: " + ("caught by " + ", ".join(names) if names else "not caught"))
+    points = whole * n // len(lab.bugs) if lab.bugs else 0
+    part = Part("your own tests", points, whole, "PASS" if points == whole else "FAIL", f"{n} of {len(lab.bugs)} planted bugs caught", "\n".join(lines))
+    part.caught = caught
+    return part
+
+
+# --- Results --------------------------------------------------------------------------------------------------------------
+
+def write_results(parts, number, score, maximum, seconds, out):
+    os.makedirs(out, exist_ok=True)
+    report = []
+    for p in parts:
+        count = f"  {p.instructions / 1e6:.1f} M instructions" if p.instructions else ""
+        report.append(f"{p.verdict:<5} {p.points:3}/{p.maximum:<3} {p.name}: {p.what}{count}")
+        report += ["      | " + line for line in p.text.split("\n")] if p.text else []
+    report.append(f"lab {number}: {score}/{maximum}")
+    with open(os.path.join(out, "report.txt"), "w") as f:
+        f.write("\n".join(report) + "\n")
+    failures = sum(p.verdict != "PASS" for p in parts)
+    with open(os.path.join(out, "junit.xml"), "w") as f:
+        f.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n<testsuite name="lab{number}" tests="{len(parts)}" failures="{failures}" time="{seconds:.0f}">\n')
+        for p in parts:
+            f.write(f'<testcase classname="lab{number}" name={quoteattr(p.name)} time="{p.instructions / 1e9:.3f}">')
+            if p.verdict != "PASS":
+                clean = re.sub(r"[^\t\n\x20-\ud7ff\ue000-\ufffd]", "?", p.text)
+                f.write(f'<failure message={quoteattr(clean.split(chr(10))[0])} type="{p.verdict}">{escape(clean)}</failure>')
+            f.write("</testcase>\n")
+        f.write("</testsuite>\n</testsuites>\n")
+    with open(os.path.join(out, "results.json"), "w") as f:
+        json.dump({"score": score, "execution_time": round(seconds), "stdout_visibility": "hidden", "output": report[-1],
+                   "tests": [{"name": f"{p.name}: {p.what}", "score": p.points, "max_score": p.maximum, "number": str(i),
+                              "status": "passed" if p.verdict == "PASS" else "failed", "output": f"{p.verdict}\n{p.text}".strip(),
+                              "visibility": "after_published" if p.hidden else "visible"} for i, p in enumerate(parts, 1)]}, f, indent=1)
+    return report
+
+
+def no_score(number, word, why, out):
+    os.makedirs(out, exist_ok=True)
+    for name in ("junit.xml", "results.json"):
+        if os.path.exists(os.path.join(out, name)):
+            os.unlink(os.path.join(out, name))
+    with open(os.path.join(out, "report.txt"), "w") as f:
+        f.write(f"{word}: {why}\nlab {number}: no score\n")
+    note(f"{word}: {why}")
+    print(f"lab {number}: no score")
+
+
+def select_tests(lab, hidden, only, home):
+    tests = [Test(os.path.join(home, "tests", name + ".c"), points, what) for name, points, what in lab.tests]
+    for path in sorted(glob.glob(os.path.join(hidden, "*.c"))) if hidden else []:
+        tests.append(Test(path, hidden=True))
+    if hidden and not os.path.isdir(hidden):
+        raise Trouble(f"HIDDEN={hidden}: no such directory")
+    if only:
+        tests = [t for t in tests if t.name == only]
+        if not tests:
+            raise Trouble(f"lab {lab.number} has no test '{only}'")
+    return tests
+
+
+def is_students_tree():
+    return os.path.exists(os.path.join(labs.LABS, "this-lab.mk"))
+
+
+def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", out=None, quiet=False):
+    """The parts of the result. Trouble, HostTooSlow: there is none."""
+    lab = labs.Lab(number)
+    variant = labs.Variant(lab, variant_seed) if variant_seed else None
+    say = (lambda text: None) if quiet else (lambda text: note(text))
+    say(f"lab {number}: {lab.title}; seed {seed}")
+    build_runner()
+    vm.make("build/initramfs.cpio", "build/tests/guest-init")
+    tree, broken = vm.TOP, None
+    home = lab.directory
+    if submission or variant:
+        def change(fresh):
+            if variant:
+                variant.apply(fresh)
+            if submission:
+                overlay(fresh, submission)
+        name = "submission" + (f"-{variant.seed}" if variant else "")
+        try:
+            tree = make_tree(os.path.join(WORK, name), change)
+        except BuildFailed as e:
+            broken = str(e)
+        home = os.path.join(tree, f"docs/labs/lab{number}")
+    tests = select_tests(lab, hidden, only, home)
+    kernels = {}
+    if not broken:
+        say("building the kernels ...")
+        try:
+            kernels = build_kernels(tree, sorted({t.boot()[0] for t in tests}))
+        except BuildFailed as e:
+            broken = "\n".join(line for line in str(e).split("\n") if line.strip())[-3000:]
+    programs = os.path.join(WORK, f"lab{number}-tests")
+    for t in tests:
+        error = build_test(t, tree if not broken else vm.TOP, programs)
+        if error:
+            raise Trouble(f"test {t.name} does not compile: {error}")
+    if broken:
+        parts = [Part(t.name, 0, t.points, "FAIL", t.what, "the kernel does not compile:\n" + broken if i == 0 else "the kernel does not compile",
+                      0, t.hidden) for i, t in enumerate(tests)]
+    else:
+        def said(test, s, outcome):
+            word = "passed" if outcome.passed else f"failed: {outcome.reason(test.budget)}"
+            say(f"  {test.name}{f' (seed {s})' if len(test.seeds(seed)) > 1 else ''}: {word}")
+            return False
+        run_tests(tests, kernels, seed, programs, "", said)
+        seen = set()
+        parts = [part_of(t, number, seen) for t in tests]
+    if lab.student_points and not only:
+        if is_students_tree():
+            parts.append(Part("your own tests", 0, lab.student_points, "LATER", "bugs that your tests catch",
+                              "graded by your course: it needs kernels with planted bugs, which are not in this tree"))
+        else:
+            directory = os.path.join(submission, "tests/student") if submission else os.path.join(lab.directory, "model")
+            parts.append(grade_students_tests(lab, directory, seed, variant, say))
+    return parts
+
+
+def main():
+    setting = lambda name, default="": os.environ.get(name) or default		# noqa: E731
+    number = setting("N")
+    if not number.isdigit():
+        raise Trouble("which lab? make grade N=3")
+    seed = setting("SEED", "1")
+    if not seed.isdigit() or int(seed) < 1:
+        raise Trouble(f"SEED is a number from 1 on, not '{seed}'")
+    out = setting("OUT", os.path.join(vm.BUILD, "grade"))
+    hidden, submission = (os.path.abspath(os.path.expanduser(p)) if p else "" for p in (setting("HIDDEN"), setting("SUBMISSION")))
+    if submission and not os.path.isdir(submission):
+        raise Trouble(f"SUBMISSION={submission}: no such directory")
+    begin = time.monotonic()
+    try:
+        parts = grade(int(number), hidden, int(seed), submission, setting("ONLY"), setting("VARIANT"))
+    except HostTooSlow:
+        no_score(number, "HOST-TOO-SLOW", "QEMU gets so little processor time here that a hang cannot be told from slowness; try again on a quieter machine", out)
+        return TOO_SLOW
+    except (Trouble, OSError, ValueError) as e:
+        no_score(number, "GRADER", f"the grader is in trouble, which says nothing about the kernel: {e}", out)
+        return IN_TROUBLE
+    score, maximum = sum(p.points for p in parts), sum(p.maximum for p in parts)
+    for line in write_results(parts, int(number), score, maximum, time.monotonic() - begin, out):
+        print(line)
+    return 0 if score == maximum else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Trouble as e:
+        note(f"grade: {e}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,55 @@
+#!/bin/bash
+# make map: is what it draws what happened, well-formed, and free of the network? With a browser, is it drawn at all?
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. tests/lib/report.sh
+report_prefix=map/
+work=$(mktemp -d "${TMPDIR:-/tmp}/faultline-map.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+OUT=$work/out CMD='' MEM=256M APPEND='' ADD='' timeout 200 python3 -B tests/lib/map.py >"$work/said" 2>&1 </dev/null
+expect demonstration_runs 0 $?
+expect three_points "1-before-fork.svg 2-after-fork.svg 3-child-wrote-eight-pages.svg index.html recording.txt" "$(cd "$work/out" && echo *)"
+
+python3 -B - "$work/out" >"$work/found" 2>&1 <<'CHECK'
+import re, sys, xml.dom.minidom
+out = sys.argv[1]
+for name in ("1-before-fork", "2-after-fork", "3-child-wrote-eight-pages"):
+    with open(f"{out}/{name}.svg") as f:
+        text = f.read()
+    d = xml.dom.minidom.parseString(text)
+    print(name, "processes", len(re.findall(r">process \d+: map_demo<", text)))
+    # Nothing is drawn outside of the picture, and no text runs into the next column.
+    width = int(d.documentElement.getAttribute("width"))
+    height = int(d.documentElement.getAttribute("height"))
+    for t in d.getElementsByTagName("text"):
+        x, y, size = (float(t.getAttribute(a)) for a in ("x", "y", "font-size"))
+        wide = 0.6 * size * len(t.firstChild.data)
+        if x + wide > width or y > height:
+            print("outside:", t.firstChild.data)
+    for r in d.getElementsByTagName("rect"):
+        if float(r.getAttribute("x") or 0) + float(r.getAttribute("width")) > width:
+            print("outside: a box")
+with open(f"{out}/3-child-wrote-eight-pages.svg") as f:
+    print("copied", re.findall(r"frame: (\d+) pages", f.read()))
+with open(f"{out}/index.html") as f:
+    page = f.read()
+print("network", re.findall(r'(?:src|href)="[^#"]', page), "scripts", page.count("<script"))
+CHECK
+expect one_process_then_two "1-before-fork processes 1
+2-after-fork processes 2
+3-child-wrote-eight-pages processes 2" "$(grep processes "$work/found")"
+expect nothing_outside "" "$(grep -E 'outside|Error' "$work/found")"
+expect eight_copies "copied ['8']" "$(grep copied "$work/found")"
+expect no_network "network [] scripts 0" "$(grep network "$work/found")"
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -n "$browser" ]; then
+	timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --window-size=1400,900 \
+		--screenshot="$work/shot.png" "file://$work/out/index.html" >"$work/browser" 2>&1
+	size=$(stat -c %s "$work/shot.png" 2>/dev/null || echo 0)
+	expect a_browser_draws_it 1 $((size > 20000))
+else
+	skip a_browser_draws_it "no chromium"
+fi
+report_end
