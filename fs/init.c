@@ -10,6 +10,7 @@
 #include "kernel/panic.h"
 #include "kernel/printk.h"
 #include "mm/frame.h"
+#include "mm/uffd.h"
 
 static void unpack_initramfs(void)
 {
@@ -27,6 +28,7 @@ void fs_init(void)
 	vfs_init();
 	pipe_init();
 	tty_init();
+	uffd_init();
 	procfs_init();
 	dev_pci_init();
 	dev_dma_init();

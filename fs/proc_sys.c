@@ -12,6 +12,7 @@
 #include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/slab.h"
+#include "mm/uffd.h"
 #include "mm/vma.h"
 
 /*
@@ -86,6 +87,7 @@ static struct sysctl_number numbers[] = {
 	{ "vm/dirty_bytes",		0644, &sysctl_dirty_bytes, 8, 0, 1ul << 50, NULL },
 	{ "vm/dirty_background_bytes",	0644, &sysctl_dirty_background_bytes, 8, 0, 1ul << 50, NULL },
 	{ "vm/hugetlb_shm_group",	0644, &sysctl_hugetlb_shm_group, 4, 0, UINT32_MAX, NULL },
+	{ "vm/unprivileged_userfaultfd", 0644, &sysctl_unprivileged_userfaultfd, 4, 0, 1, NULL },
 	{ "vm/drop_caches",		0200, &drop_caches, 4, 1, 7, drop_caches_now },
 	{ "kernel/pid_max",		0644, &sysctl_pid_max, 4, RESERVED_PIDS + 1, PID_MAX_LIMIT, NULL },
 	{ "kernel/threads-max",		0644, &sysctl_threads_max, 4, 20, INT32_MAX, NULL },

@@ -6,6 +6,7 @@
 #include "kernel/race.h"
 #include "mm/fault.h"
 #include "mm/hugetlb_sync.h"
+#include "mm/uffd.h"
 
 /* "0-3,5" */
 static ssize_t show_mask(cpumask_t mask, char *buf, size_t size)
@@ -74,6 +75,7 @@ void sysfs_init(void)
 	pseudo_text_file(sysfs_root, "kernel/faultline/mm.vma_lock", 0444, &switch_ops, &vma_lock_enabled);
 	pseudo_text_file(sysfs_root, "kernel/faultline/mm.fault_completed", 0444, &switch_ops, &fault_completed_enabled);
 	hugetlb_sync_sysfs_init();
+	pseudo_text_file(sysfs_root, "kernel/faultline/uffd.lock", 0444, &constant_ops, (void *)uffd_locking_name());
 #ifdef DEBUG
 	pseudo_text_file(sysfs_root, "kernel/faultline/race", 0600, &race_ops, NULL);
 #endif

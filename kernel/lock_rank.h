@@ -27,7 +27,7 @@
 	X(LOCK_PIPE,		SLEEP, ON,  "fs/pipe.c; pair: by address")				\
 	X(LOCK_MMAP,		SLEEP, ON,  "mm/mmap.c; pair (fork): parent before child")		\
 	X(LOCK_VMA,		SLEEP, ON,  "mm/vma_lock.c: fault; pair: destination before source by trylock") \
-	X(LOCK_UFFD_MAP_CHANGING, SLEEP, ON, "mm/uffd.c: write under mmap_lock, read under a VMA lock")	\
+	X(LOCK_UFFD_MAP_CHANGING, SLEEP, ON, "mm/uffd_lock.c: write under mmap_lock, read under a VMA lock")	\
 	X(LOCK_HUGETLB_FAULT,	SLEEP, ON,  "mm/hugetlb_fault.c: one instantiation per (file, index)")	\
 	X(LOCK_HUGETLB_VMA,	SLEEP, ON,  "mm/pmd_share.c: fault against unshare")			\
 	X(LOCK_FOLIO,		SLEEP, ON,  "mm/filemap.c: page lock, outside i_mmap for truncate")	\
@@ -49,7 +49,7 @@
 	X(LOCK_BACKING_STORE,	SPIN,  ON,  "fs/delayfs.c: the queue of one device, the stored pages of one file")	\
 	X(LOCK_MAPPING_DIRTY,	SPIN,  OFF, "mm/writeback.c: dirty list")				\
 	X(LOCK_HUGETLB_POOL,	SPIN,  ON,  "mm/hugetlb.c: pool and reservations")			\
-	X(LOCK_UFFD_EVENTS,	SPIN,  OFF, "mm/uffd.c: queues of one descriptor")			\
+	X(LOCK_UFFD_EVENTS,	SPIN,  ON,  "mm/uffd_wait.c: under the lock of the entry; queues of one descriptor")	\
 	X(LOCK_MM_LIST,		SPIN,  ON,  "mm/mm.c: small state of one mm")				\
 	X(LOCK_VMALLOC,		SPIN,  ON,  "mm/vmalloc.c: kernel virtual ranges")			\
 	X(LOCK_SLAB,		SPIN,  OFF, "mm/slab.c: partial slabs of one cache")			\

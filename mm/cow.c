@@ -53,6 +53,17 @@ static void make_writable(struct vm_fault *vmf)
 	pte_write_entry(vmf->pte, (pte_t){ vmf->orig_pte.v | right | PTE_DIRTY | PTE_ACCESSED });
 }
 
+/* Nobody is asked: the bit goes, which tells who looks later that the page was written to. The entry is locked. */
+static void unprotect_entry(struct vm_fault *vmf)
+{
+	pte_t old;
+
+	do {
+		old = pte_read(vmf->pte);	/* the CPU may set A meanwhile */
+		vmf->orig_pte = (pte_t){ old.v & ~PTE_UFFD_WP };
+	} while (!pte_try_replace(vmf->pte, old, vmf->orig_pte));
+}
+
 vm_fault_t do_wp_page(struct vm_fault *vmf)
 {
 	const struct vma *vma = vmf->vma;
@@ -61,8 +72,11 @@ vm_fault_t do_wp_page(struct vm_fault *vmf)
 	if (!vmf_lock_pte(vmf))
 		return 0;
 	if (unlikely(pte_uffd_wp(vmf->orig_pte) && (vma->flags & VM_UFFD_WP) && !unshare)) {
-		pte_unlock(vmf->ptl);
-		return handle_userfault(vmf, VM_UFFD_WP);
+		if (!uffd_wp_is_async(vma)) {
+			pte_unlock(vmf->ptl);
+			return handle_userfault(vmf, VM_UFFD_WP);
+		}
+		unprotect_entry(vmf);
 	}
 
 	struct page *page = pte_normal_page(vmf->orig_pte);

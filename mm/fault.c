@@ -9,7 +9,7 @@
  *	none			read		file		do_read_fault()			here
  *	none			write		private file	do_cow_fault()			here
  *	none			write		shared file	do_shared_fault()		here
- *	none, userfaultfd	any		any		handle_userfault()		mm/uffd.c
+ *	none, userfaultfd	any		any		handle_userfault()		mm/uffd_wait.c
  *	marker: poison		any		any		VM_FAULT_HWPOISON
  *	marker: uffd-wp		any		any		as none, the new entry stays write-protected
  *	present, read-only	write, unshare	any		do_wp_page()			mm/cow.c
@@ -49,7 +49,6 @@ bool fault_completed_enabled = true;
 /* One function per row, never inlined: a fault saves only the registers that its own row needs. */
 static vm_fault_t handle_page_fault(struct vma *vma, uintptr_t addr, unsigned int flags);
 static inline vm_fault_t do_missing(struct vm_fault *vmf);
-static __noinline vm_fault_t do_userfault_missing(struct vm_fault *vmf);
 static __noinline vm_fault_t do_zero_page(struct vm_fault *vmf);
 static __noinline vm_fault_t do_anonymous_page(struct vm_fault *vmf);
 static __noinline vm_fault_t do_read_fault(struct vm_fault *vmf);
@@ -170,7 +169,7 @@ static inline vm_fault_t do_missing(struct vm_fault *vmf)
 
 	if (vma_is_anonymous(vma)) {
 		if (unlikely(vma->flags & VM_UFFD_MISSING))
-			return do_userfault_missing(vmf);
+			return handle_userfault(vmf, VM_UFFD_MISSING);
 		return write ? do_anonymous_page(vmf) : do_zero_page(vmf);
 	}
 	if (unlikely(!vma->ops->fault))
@@ -181,15 +180,6 @@ static inline vm_fault_t do_missing(struct vm_fault *vmf)
 }
 
 /* -- anonymous memory -- */
-
-/* Somebody else supplies the pages of this range. An event is visible, so the entry's lock comes first (B12, R38). */
-static vm_fault_t do_userfault_missing(struct vm_fault *vmf)
-{
-	if (!vmf_lock_pte(vmf))
-		return 0;
-	pte_unlock(vmf->ptl);
-	return handle_userfault(vmf, VM_UFFD_MISSING);
-}
 
 /*
  * B14. Nobody has written here: one page of zeros serves all readers. The entry is special, for that page counts

@@ -5,6 +5,7 @@
 #include "kernel/panic.h"
 #include "mm/fault.h"
 #include "mm/rmap.h"
+#include "mm/uffd.h"
 
 /*
  * Locks the entry and looks again (B12): false, with nothing locked, if it is no longer what was decided on. The table
@@ -71,16 +72,6 @@ static inline void copy_page(void *to, const void *from)
 	u64 words = PAGE_SIZE / 8;
 
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
-}
-
-/*
- * Where userfaultfd enters. No VMA has the flags that lead here until that part exists (the uffd call refuses them), so to
- * arrive is a bug; its file then replaces this definition.
- */
-/* @reason: VM_UFFD_MISSING, _WP or _MINOR. No PTE lock held; looks at the entry again itself (F41). */
-static inline vm_fault_t handle_userfault(struct vm_fault *vmf, u64 reason)
-{
-	panic("userfault at %lx, reason %lx, VMA flags %lx: no userfaultfd in this kernel", vmf->address, reason, vmf->vma->flags);
 }
 
 #endif

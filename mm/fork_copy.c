@@ -109,14 +109,17 @@ static bool share_anon(struct copy *c, struct page *page, pte_t *src, uintptr_t 
 }
 
 /* The child gets a page of its own. */
-static void copy_pinned(struct copy *c, pte_t *dst, const struct page *page, uintptr_t addr)
+static void copy_pinned(struct copy *c, pte_t *dst, const struct page *page, uintptr_t addr, bool keep_wp)
 {
 	struct page *copy = c->spare;
 
 	c->spare = NULL;
 	copy_page(page_to_virt(copy), page_to_virt(page));
 	page_add_new_anon(copy, c->child, addr);
-	pte_write_entry(dst, vma_pte(c->child, copy, true));
+	pte_t entry = vma_pte(c->child, copy, true);
+	if (keep_wp)
+		entry = (pte_t){ (entry.v & ~PTE_WRITE) | PTE_UFFD_WP };
+	pte_write_entry(dst, entry);
 }
 
 /* Both tables are locked, the parent's entry is not none. 0, or -EAGAIN: needs a spare page first. */
@@ -136,7 +139,7 @@ static int copy_entry(struct copy *c, pte_t *dst, pte_t *src, uintptr_t addr, s6
 		if (unlikely(!share_anon(c, page, src, addr))) {
 			if (!c->spare)
 				return -EAGAIN;
-			copy_pinned(c, dst, page, addr);
+			copy_pinned(c, dst, page, addr, keep_wp && pte_uffd_wp(e));
 			rss[MM_ANONPAGES]++;
 			return 0;
 		}

@@ -10,6 +10,7 @@
  */
 #include "fs/vfs.h"
 #include "kernel/errno.h"
+#include "kernel/race.h"
 #include "kernel/sched.h"
 #include "kernel/syscall.h"
 #include "kernel/task.h"
@@ -17,6 +18,7 @@
 #include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/rmap.h"
+#include "mm/uffd.h"
 #include "mm/vma_internal.h"
 
 enum {
@@ -207,7 +209,7 @@ static bool zap_under_vma_lock(struct mm *mm, uintptr_t start, uintptr_t end, in
 		vma = vma_lock_after_writer(mm, start);
 	if (!vma)
 		return false;
-	done = end <= vma->end && !(vma->flags & VM_HUGETLB) && !vma->uffd && !may_drop(vma, advice);
+	done = end <= vma->end && !(vma->flags & VM_HUGETLB) && !uffd_wants_remove(vma) && !may_drop(vma, advice);
 	if (done)
 		zap_page_range(vma, start, end);
 	vma_read_unlock(vma);
@@ -233,7 +235,10 @@ static long punch_hole(struct vma *vma, uintptr_t start, uintptr_t end)
 	else
 		file_get(file);
 	off = (loff_t)(linear_index(vma, start) << PAGE_SHIFT);
-	mmap_read_unlock(mm);
+	if (!err && uffd_wants_remove(vma))
+		uffd_tell_remove(vma, start, end);
+	else
+		mmap_read_unlock(mm);
 	if (err)
 		return err;
 	inode = file->inode;
@@ -257,6 +262,36 @@ static int whole_huge_pages(const struct vma *vma, uintptr_t start, uintptr_t *e
 	return start & ~mask ? -EINVAL : 0;
 }
 
+/* What DONTNEED and FREE ask, in the order of Linux. 0 or -errno; *end may come down to start: nothing to do. */
+static int may_drop_range(const struct vma *vma, uintptr_t start, uintptr_t *end, int advice)
+{
+	int err = may_drop(vma, advice);
+
+	*end = min(*end, vma->end);
+	return err || !(vma->flags & VM_HUGETLB) ? err : whole_huge_pages(vma, start, end);
+}
+
+/*
+ * mmap_lock read held, and afterwards again unless -EINTR (*dropped). The manager of the range is told before its pages
+ * go, with the lock dropped; he may fill it once more, and that goes too (F51). Meanwhile anything may have changed.
+ */
+static int drop_followed_pages(struct mm *mm, struct vma *vma, uintptr_t start, uintptr_t end, int advice, bool *dropped)
+{
+	int err;
+
+	uffd_tell_remove(vma, start, end);
+	*dropped = true;
+	race_window("uffd_remove_told");
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	*dropped = false;
+	vma = vma_lookup(mm, start);
+	err = vma ? may_drop_range(vma, start, &end, advice) : -ENOMEM;
+	if (!err && start < end)
+		zap_page_range(vma, start, end);
+	return err;
+}
+
 /* One VMA's part. mmap_lock read held; *dropped: not any more. 0 or -errno. */
 static long advise_part(struct vma *vma, uintptr_t start, uintptr_t end, int advice, bool *dropped)
 {
@@ -266,9 +301,9 @@ static long advise_part(struct vma *vma, uintptr_t start, uintptr_t end, int adv
 	case MADV_DONTNEED:
 	case MADV_DONTNEED_LOCKED:
 	case MADV_FREE:
-		err = may_drop(vma, advice);
-		if (!err && (vma->flags & VM_HUGETLB))
-			err = whole_huge_pages(vma, start, &end);
+		err = may_drop_range(vma, start, &end, advice);
+		if (!err && start < end && unlikely(uffd_wants_remove(vma)))
+			return drop_followed_pages(vma->mm, vma, start, end, advice, dropped);
 		if (!err && start < end)
 			zap_page_range(vma, start, end);
 		return err;

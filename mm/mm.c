@@ -23,6 +23,7 @@
 #include "mm/rmap.h"
 #include "mm/slab.h"
 #include "mm/tlb.h"
+#include "mm/uffd.h"
 #include "mm/vma_internal.h"
 
 static struct kmem_cache *mm_cache, *counters_cache;
@@ -152,14 +153,14 @@ struct mm *task_mm_get(struct task *t)
 
 /* -- fork -- */
 
-/* The flags a child's VMA starts with: nothing locked, nobody's userfaultfd (F49). */
+/* The flags a child's VMA starts with: nothing locked, nobody's userfaultfd unless uffd_fork_vma() says so (F47). */
 static u64 fork_flags(u64 flags)
 {
 	return flags & ~(VM_LOCKED | VM_LOCKONFAULT | VM_UFFD_ANY);
 }
 
 /* Copies one VMA and its page tables. Both mmap_locks write. 0, -ENOMEM, -EINTR; the child's exit_mmap cleans up. */
-static int fork_vma(struct mm *mm, struct vma *parent)
+static int fork_vma(struct mm *mm, struct vma *parent, struct uffd_event **forks)
 {
 	u64 charge = parent->flags & VM_ACCOUNT ? vma_pages(parent) : 0;
 	struct vma *child;
@@ -183,6 +184,11 @@ static int fork_vma(struct mm *mm, struct vma *parent)
 	child->lock_seq = mm->lock_seq;
 	child->uffd = NULL;
 	child->flags = fork_flags(parent->flags);
+	if (unlikely(parent->uffd)) {
+		err = uffd_fork_vma(child, parent, forks);
+		if (err)
+			goto free_child;
+	}
 	if (child->flags & VM_HUGETLB)
 		hugetlb_fork_vma(child);
 	if (parent->anon_vma && !(parent->flags & VM_WIPEONFORK)) {
@@ -223,10 +229,11 @@ static void copy_layout(struct mm *mm, const struct mm *old)
 		file_get(mm->exe_file);
 }
 
-/* No lock held; sleeps. */
+/* No lock held; sleeps, also until managers of userfaultfds that follow forks have read of it. */
 struct mm *mm_fork(struct mm *old)
 {
 	struct mm *mm = mm_alloc();
+	struct uffd_event *forks = NULL;
 	int err;
 
 	if (!mm)
@@ -239,14 +246,17 @@ struct mm *mm_fork(struct mm *old)
 	for (struct vma *vma = vma_find(old, 0); vma && !err; vma = vma_next(vma)) {
 		vma_write_lock(vma);
 		race_window("fork_vma_locked");
-		err = fork_vma(mm, vma);
+		err = fork_vma(mm, vma, &forks);
 	}
 	mmap_write_unlock(mm);
 	mmap_write_unlock(old);		/* R46: copy_vma_pages() has flushed what it protected in the parent */
-	if (!err)
+	if (!err) {
+		uffd_deliver(forks);
 		return mm;
+	}
 put:
 	mm_put(mm);
+	uffd_fork_cancel(forks);	/* after the VMAs that point to the contexts (R40) */
 	return ERR_PTR(err);
 }
 

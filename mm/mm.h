@@ -14,6 +14,7 @@
 
 struct file;
 struct task;
+struct uffd_event;
 struct vma;
 
 enum mm_counter { MM_ANONPAGES, MM_FILEPAGES, MM_SHMEMPAGES, NR_MM_COUNTERS };
@@ -62,7 +63,7 @@ struct mm {
 	u64			 def_flags;	/* W  mlockall(MCL_FUTURE): VM_LOCKED, VM_LOCKONFAULT */
 	struct file		*exe_file;	/* counted */
 	u64			 saved_auxv[AT_VECTOR_SIZE];
-	bool			 uffd_events;	/* some VMA has an uffd with events: slow paths look closer */
+	struct uffd_event	*uffd_events;	/* W  of this write period, sent after the unlock (mm/uffd_events.c) */
 	struct mm_cpu_counters	*counters;	/* [NR_CPUS in use] */
 	struct list_head	 mm_list;	/* debug: all address spaces */
 };
@@ -112,7 +113,11 @@ void mmap_read_unlock(struct mm *mm);
 void mmap_write_lock(struct mm *mm);
 void mmap_write_lock_nested(struct mm *mm);	/* fork: the child's, while the parent's is held */
 int __must_check mmap_write_lock_killable(struct mm *mm);
-void mmap_write_unlock(struct mm *mm);		/* also unlocks every VMA that was write-locked */
+/*
+ * Also unlocks every VMA that was write-locked. May sleep: files of unmapped VMAs are dropped, and if a userfaultfd follows
+ * what was unmapped, its manager is waited for (killably).
+ */
+void mmap_write_unlock(struct mm *mm);
 void mmap_write_downgrade(struct mm *mm);	/* likewise; keeps the read lock */
 #define assert_mmap_locked(mm)		assert(rwsem_is_locked(&(mm)->mmap_lock))
 #define assert_mmap_write_locked(mm)	assert(rwsem_is_write_held(&(mm)->mmap_lock))

@@ -15,6 +15,7 @@
 #include "mm/hugetlb.h"
 #include "mm/rmap.h"
 #include "mm/tlb.h"
+#include "mm/uffd.h"
 #include "mm/vma_internal.h"
 
 #define MMAP_BOTTOM_UP_BASE	ALIGN_UP(TASK_SIZE / 3, PAGE_SIZE)	/* where the search goes on when the top is full */
@@ -669,6 +670,8 @@ static void unmap_part(struct mmu_gather *tlb, struct vma *vma, uintptr_t start,
 	vm_stat_account(vma->mm, vma->flags, -(s64)pages);
 	if (vma->flags & VM_ACCOUNT)
 		vm_uncommit(pages);
+	if (unlikely(vma->uffd))
+		uffd_wake_range(vma->uffd, start, end);	/* who waits there learns that there is nothing any more */
 	if (start == vma->start && end == vma->end)
 		vma_remove(vma);
 	else if (start == vma->start)
@@ -683,11 +686,22 @@ static bool can_trim(const struct vma *vma)
 	return !vma->ops || !vma->ops->close;
 }
 
+/* The managers whose memory it is want to know. Last of what can fail: what is announced happens. 0 or -ENOMEM. */
+static int announce_unmap(struct mm *mm, uintptr_t start, uintptr_t end)
+{
+	int err = 0;
+
+	for (struct vma *vma = vma_find(mm, start); vma && vma->start < end && !err; vma = vma_next(vma))
+		if (vma->uffd)
+			err = uffd_unmap_prepare(vma, start, end);
+	return err;
+}
+
 /* Everything that can make munmap fail. Splits where it must: inside one VMA, or where the owner wants to know. */
 static int prepare_edges(struct mm *mm, struct vma *first, uintptr_t start, uintptr_t end)
 {
 	struct vma *last = first->end >= end ? first : vma_tree_prev(&mm->vmas, end);
-	bool inside = first->start < start && first->end > end;
+	bool inside = first->start < start && first->end > end, followed = false;
 	int err;
 
 	if (inside && mm->map_count >= sysctl_max_map_count)
@@ -695,6 +709,7 @@ static int prepare_edges(struct mm *mm, struct vma *first, uintptr_t start, uint
 	for (struct vma *vma = first; ; vma = vma_next(vma)) {
 		if (vma->flags & VM_SEALED)
 			return -EPERM;
+		followed |= vma->uffd != NULL;
 		if (vma == last)
 			break;
 	}
@@ -713,9 +728,12 @@ static int prepare_edges(struct mm *mm, struct vma *first, uintptr_t start, uint
 		if (err)
 			return err;
 	}
-	if (first->start < start && !can_trim(first))
-		return vma_split_nolimit(first, start);
-	return 0;
+	if (first->start < start && !can_trim(first)) {
+		err = vma_split_nolimit(first, start);
+		if (err)
+			return err;
+	}
+	return unlikely(followed) ? announce_unmap(mm, start, end) : 0;
 }
 
 /*

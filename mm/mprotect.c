@@ -41,7 +41,7 @@ bool mdwe_denies(u64 old_flags, u64 new_flags)
 /* -- pages -- */
 
 /* The entry with the rights of @prot. Where the page is, and what happened to it, stays. */
-static pte_t pte_modify(pte_t old, u64 prot, const struct vma *vma)
+pte_t pte_modify(pte_t old, u64 prot, const struct vma *vma)
 {
 	const u64 kept = PTE_PFN_MASK | PTE_ACCESSED | PTE_DIRTY | PTE_SPECIAL | PTE_UFFD_WP | PTE_SOFT_DIRTY | PTE_PWT | PTE_PCD | PTE_PAT;
 	pte_t e = { (old.v & kept) | prot };

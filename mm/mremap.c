@@ -22,6 +22,7 @@
 #include "mm/page_walk.h"
 #include "mm/rmap.h"
 #include "mm/tlb.h"
+#include "mm/uffd.h"
 #include "mm/vma_internal.h"
 
 #define MREMAP_MAYMOVE		1
@@ -33,6 +34,7 @@ struct remap {
 	uintptr_t	 addr, new_addr;
 	size_t		 old_len, new_len;
 	unsigned long	 flags;
+	struct uffd_event *early;	/* the last event of a userfaultfd before that of the move */
 	bool		 locked;	/* out: VM_LOCKED, so the grown part is to be faulted in */
 };
 
@@ -191,6 +193,7 @@ static long mremap_to(struct remap *r)
 		err = do_munmap_locked(r->mm, r->new_addr, r->new_addr + r->new_len);
 		if (err)
 			return err;
+		r->early = uffd_events_mark(r->mm);
 	}
 	if (r->old_len > r->new_len) {
 		if (!range_ok(r->addr, r->old_len))
@@ -250,6 +253,10 @@ static struct vma *build_target(struct remap *r, struct vma *vma)
 	new = vma_dup(vma);
 	if (!new)
 		return ERR_PTR(-ENOMEM);
+	if (vma->uffd && !uffd_follows_remap(vma)) {
+		new->uffd = NULL;		/* its manager would not know where the pages are (F49) */
+		new->flags &= ~VM_UFFD_ANY;
+	}
 	new->pgoff = linear_index(vma, r->addr);
 	if (vma_is_anonymous(vma) && !vma->anon_vma)
 		new->pgoff = r->new_addr >> PAGE_SHIFT;	/* no page in it yet: number it for its place, so that it merges there */
@@ -274,12 +281,19 @@ static void leave_behind(struct vma *vma)
 	vma_set_flags(vma, vma->flags & ~(VM_LOCKED | VM_LOCKONFAULT));
 }
 
+/* Nobody would ever take the protection off again (R39). */
+static void drop_protection(struct vma *vma)
+{
+	(void)!uffd_wp_range(vma, vma->start, vma->end, false);	/* needs no memory */
+}
+
 /* mmap_lock write, the new place free. The new address or -errno, then nothing has moved. */
 static long move_vma(struct remap *r, struct vma *vma)
 {
 	struct mm *mm = r->mm;
 	bool keep_old = (r->flags & MREMAP_DONTUNMAP) || !r->old_len;
 	u64 charge = vma->flags & VM_ACCOUNT ? r->new_len >> PAGE_SHIFT : 0;
+	struct uffd_remap events = { 0 };
 	struct vma *new;
 	size_t moved;
 	long err;
@@ -289,11 +303,16 @@ static long move_vma(struct remap *r, struct vma *vma)
 	err = vm_commit(charge);
 	if (err)
 		return err;
+	if (unlikely(vma->uffd)) {
+		err = uffd_remap_prepare(&events, vma, r->addr, r->new_addr, r->old_len, !keep_old);
+		if (err)
+			goto uncommit;
+	}
 	if (!keep_old) {
 		vma = isolate(vma, r->addr, r->addr + r->old_len);
 		if (IS_ERR(vma)) {
 			err = PTR_ERR(vma);
-			goto uncommit;
+			goto cancel;
 		}
 	}
 	vma_write_lock(vma);		/* C5: no fault may put a page into what is leaving */
@@ -319,6 +338,9 @@ static long move_vma(struct remap *r, struct vma *vma)
 	/* Nothing below this line can fail. */
 	if (new->flags & VM_HUGETLB)
 		hugetlb_move_vma(new, vma);
+	if (unlikely((vma->flags & VM_UFFD_WP) && !new->uffd))
+		drop_protection(new);
+	uffd_remap_commit(&events, mm, r->early);
 	vm_stat_account(mm, new->flags, (s64)vma_pages(new));
 	r->locked = new->flags & VM_LOCKED;
 	if (!keep_old)
@@ -331,6 +353,8 @@ static long move_vma(struct remap *r, struct vma *vma)
 remerge:
 	if (!keep_old)
 		vma_merge_neighbours(vma);
+cancel:
+	uffd_remap_cancel(&events);
 uncommit:
 	vm_uncommit(charge);
 	return err;

@@ -68,6 +68,8 @@ int copy_vma_pages(struct vma *child, struct vma *parent);
 /* -- mm/mprotect.c / mremap.c helpers live with their calls -- */
 /* moves entries [old, old+len) of @src to @new_addr in @dst; flushes the old range before any PTE lock is dropped for good (A23). Bytes moved. */
 size_t move_page_tables(struct vma *src, uintptr_t old, struct vma *dst, uintptr_t new_addr, size_t len);
+/* @old with the rights of @prot, writable as far as @vma and the page allow at once; the entry is locked. */
+pte_t pte_modify(pte_t old, u64 prot, const struct vma *vma);
 /* changes rights of present entries in [start, end); flushes before returning (A17). */
 void change_protection(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_page_prot);
 

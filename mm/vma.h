@@ -85,7 +85,7 @@ struct vma {
 	struct file	*file;		/* I  counted; NULL for anonymous */
 	struct mapping	*mapping;	/* I  file's page cache; NULL for anonymous */
 	const struct vma_ops *ops;	/* I  NULL for anonymous */
-	struct uffd	*uffd;		/* V  counted or NULL; set iff flags & VM_UFFD_ANY */
+	struct uffd	*uffd;		/* V  set iff flags & VM_UFFD_ANY; not counted: the end of a context unregisters its VMAs first */
 	struct hugetlb_vma_lock *hugetlb_lock;	/* F for write, or not yet in i_mmap; hugetlb.sync=vma, else NULL */
 	void		*private;	/* V  owner's (hugetlb reservation map) */
 	struct rwsem	 lock __aligned(64);

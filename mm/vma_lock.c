@@ -42,6 +42,7 @@
 #include "kernel/rcu.h"
 #include "kernel/time.h"
 #include "mm/rmap.h"
+#include "mm/uffd.h"
 #include "mm/vma.h"
 #include "mm/vma_internal.h"
 #include "mm/vmstat.h"
@@ -106,23 +107,29 @@ static void wake_lock_waiters(struct mm *mm)
 
 /*
  * VMAs that were removed in this period are disposed of after the unlock: dropping a file may be the last reference to it,
- * and tearing down an inode takes locks that come before mmap_lock.
+ * and tearing down an inode takes locks that come before mmap_lock. Managers of userfaultfds are told after it, for they
+ * may need mmap_lock to do something about it.
  */
 void mmap_write_unlock(struct mm *mm)
 {
 	struct vma *dead = mm->dead_vmas;
+	struct uffd_event *events = mm->uffd_events;
 
 	mm->dead_vmas = NULL;
+	mm->uffd_events = NULL;
 	vma_check_sampled(mm);
 	lock_seq_end(mm);
 	up_write(&mm->mmap_lock);
 	wake_lock_waiters(mm);
 	vma_dispose_list(dead);
+	if (unlikely(events))
+		uffd_deliver(events);
 }
 
 /* Removed VMAs wait for the next write period: the read lock is still held. */
 void mmap_write_downgrade(struct mm *mm)
 {
+	assert(!mm->uffd_events);	/* nobody unmaps and then downgrades */
 	vma_check_sampled(mm);
 	lock_seq_end(mm);
 	downgrade_write(&mm->mmap_lock);
