@@ -320,6 +320,8 @@ SYSCALL_DEFINE(lseek, int fd, loff_t off, unsigned int whence)
 		pos = f->ops->llseek ? f->ops->llseek(f, off, (int)whence) : generic_llseek(f, off, (int)whence);
 		if (shared)
 			mutex_unlock(&f->pos_lock);
+	} else if (f->ops->llseek) {
+		pos = f->ops->llseek(f, off, (int)whence);	/* a stream that says what seeking in it means */
 	}
 	fdput(r);
 	return pos;

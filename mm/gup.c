@@ -278,6 +278,7 @@ int futex_shared_key(uintptr_t uaddr, bool write, void **object, u64 *offset)
 		return -EFAULT;
 	enum lock_caller old = lock_stat_enter(LOCK_CALLER_GUP);
 	struct vma *vma = vma_lookup(mm, uaddr);
+	write |= vma && (vma->flags & VM_WRITE);	/* as Linux: only if it cannot be written is it read */
 	if (!vma || !page_is_accessible(vma, uaddr, write)) {
 		err = fixup_user_fault(mm, uaddr, write ? FAULT_FLAG_WRITE : 0, &unlocked);
 		vma = err ? NULL : vma_lookup(mm, uaddr);	/* the lock may have been dropped: what was known is stale */

@@ -372,8 +372,16 @@ static void uffd_release(struct file *f)
 	uffd_put(ctx);
 }
 
+/* There is no offset, yet asking for one is no error. */
+static loff_t uffd_llseek(struct file *f, loff_t off, int whence)
+{
+	(void)f, (void)off, (void)whence;
+	return 0;
+}
+
 static const struct file_ops uffd_fops = {
 	.read = uffd_read,
+	.llseek = uffd_llseek,
 	.ioctl = uffd_ioctl,
 	.poll = uffd_poll,
 	.fdinfo = uffd_fdinfo,
@@ -383,5 +391,9 @@ static const struct file_ops uffd_fops = {
 /* Takes over the caller's reference to @ctx, unless it fails. ERR_PTR. */
 static struct file *new_file(struct uffd *ctx)
 {
-	return anon_file_create("[userfaultfd]", &uffd_fops, ctx, O_RDONLY | (int)(ctx->flags & O_NONBLOCK));
+	struct file *f = anon_file_create("[userfaultfd]", &uffd_fops, ctx, O_RDONLY | (int)(ctx->flags & O_NONBLOCK));
+
+	if (!IS_ERR(f))
+		f->mode = (f->mode & ~FMODE_LSEEK) | FMODE_STREAM;	/* readers wait beside each other, not for an offset */
+	return f;
 }

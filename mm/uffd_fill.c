@@ -74,7 +74,7 @@ static int lock_target(struct fill *f)
 	}
 	if (f->wp && !(vma->flags & VM_UFFD_WP))
 		goto unstable;
-	if (!vma_is_anonymous(vma) && !(vma->mapping && vma->mapping->is_shmem))
+	if (!vma_is_anonymous(vma) && !uffd_vma_is_shmem(vma))
 		goto unstable;
 	if (f->op->only_files && vma_is_anonymous(vma))
 		goto unstable;

@@ -154,6 +154,7 @@ long uffd_move(struct uffd *ctx, void __user *arg);
 long uffd_report(struct uffd *ctx, s64 done, u64 len, uintptr_t start, bool wake, s64 __user *out);
 
 /* -- mm/uffd_register.c -- */
+bool uffd_vma_is_shmem(const struct vma *vma);	/* a file of tmpfs, memfd, shared anonymous memory */
 void uffd_unregister_all(struct uffd *ctx);	/* every VMA of ctx->mm, if that still lives. Takes mmap_lock */
 
 /* -- mm/uffd_wait.c -- */

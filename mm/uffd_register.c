@@ -9,6 +9,7 @@
  */
 #include "mm/uffd_internal.h"
 
+#include "fs/vfs.h"
 #include "kernel/errno.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
@@ -16,13 +17,21 @@
 #include "mm/mm.h"
 #include "mm/uaccess.h"
 
+#define TMPFS_MAGIC	0x01021994u
+
 struct uffdio_register { u64 start, len, mode, ioctls; };
 struct uffdio_range { u64 start, len; };
+
+/* Files of a plain ramfs are RAM too, but Linux does not take them, and says so by the same error for every other file. */
+bool uffd_vma_is_shmem(const struct vma *vma)
+{
+	return vma->mapping && vma->mapping->is_shmem && vma->mapping->host->sb->magic == TMPFS_MAGIC;
+}
 
 /* F13. Memory that nobody else fills behind the manager's back. */
 static bool can_register(const struct vma *vma, u64 modes, const struct uffd *ctx)
 {
-	bool hugetlb = vma->flags & VM_HUGETLB, shmem = vma->mapping && vma->mapping->is_shmem;
+	bool hugetlb = vma->flags & VM_HUGETLB, shmem = uffd_vma_is_shmem(vma);
 
 	if (vma->flags & VM_DROPPABLE)
 		return false;
