@@ -48,16 +48,27 @@ static bool misaligned(struct vma *vma, uintptr_t addr)
 	return addr > vma->start && addr < vma->end && vma->ops && vma->ops->may_split && vma->ops->may_split(vma, addr);
 }
 
+/* The VMAs of [start, end), one after the other. mmap_lock in any mode. */
+static struct vma *first_in(struct mm *mm, uintptr_t start, uintptr_t end)
+{
+	struct vma *vma = start < end ? vma_find(mm, start) : NULL;
+
+	return vma && vma->start < end ? vma : NULL;
+}
+
+static struct vma *next_in(struct vma *vma, uintptr_t end)
+{
+	return first_in(vma->mm, vma->end, end);
+}
+
 /* -- REGISTER -- */
 
-/* F10, F11. mmap_lock for write. 0 or -errno, nothing changed. *hugetlb: some of it is. */
-static int check_register(struct uffd *ctx, uintptr_t start, uintptr_t end, u64 modes, bool *hugetlb)
+/* F10, F11. mmap_lock for write; @vma is the first, or NULL. 0 or -errno, nothing changed. *hugetlb: some of it is. */
+static int check_register(struct uffd *ctx, struct vma *vma, uintptr_t start, uintptr_t end, u64 modes, bool *hugetlb)
 {
-	struct vma *vma = vma_find(ctx->mm, start);
-
-	if (!vma || vma->start >= end || misaligned(vma, start))
+	if (!vma || misaligned(vma, start))
 		return -EINVAL;
-	for (; vma && vma->start < end; vma = vma_next(vma)) {
+	for (; vma; vma = next_in(vma, end)) {
 		if (!can_register(vma, modes, ctx))
 			return -EINVAL;
 		if (!(vma->flags & VM_MAYWRITE))
@@ -89,18 +100,14 @@ static int register_part(struct uffd *ctx, struct vma *vma, uintptr_t start, uin
 
 static int register_range(struct uffd *ctx, uintptr_t start, uintptr_t end, u64 modes, bool *hugetlb)
 {
-	int err = check_register(ctx, start, end, modes, hugetlb);
+	struct vma *vma = first_in(ctx->mm, start, end);
+	int err = check_register(ctx, vma, start, end, modes, hugetlb);
 
-	while (!err && start < end) {
-		struct vma *vma = vma_find(ctx->mm, start);
-		uintptr_t stop;
+	while (vma && !err) {
+		uintptr_t stop = min(end, vma->end);
 
-		if (!vma || vma->start >= end)
-			break;
-		start = max(start, vma->start);
-		stop = min(end, vma->end);
-		err = register_part(ctx, vma, start, stop, modes);
-		start = stop;
+		err = register_part(ctx, vma, max(start, vma->start), stop, modes);
+		vma = first_in(ctx->mm, stop, end);	/* the one before may have been split or merged */
 		cond_resched();
 	}
 	return err;
@@ -175,25 +182,20 @@ static int unregister_part(struct vma *vma, uintptr_t start, uintptr_t end)
 /* F15. mmap_lock for write. As on Linux 6.12, a VMA that is registered elsewhere is unregistered too. */
 static int unregister_range(struct uffd *ctx, uintptr_t start, uintptr_t end)
 {
-	struct vma *vma = vma_find(ctx->mm, start);
+	struct vma *first = first_in(ctx->mm, start, end), *vma;
 	int err = 0;
 
-	if (!vma || vma->start >= end || misaligned(vma, start))
+	if (!first || misaligned(first, start))
 		return -EINVAL;
-	for (; vma && vma->start < end; vma = vma_next(vma))
+	for (vma = first; vma; vma = next_in(vma, end))
 		if (!can_register(vma, vma->flags & VM_UFFD_ANY, ctx))
 			return -EINVAL;
-	while (!err && start < end) {
-		uintptr_t stop;
+	for (vma = first; vma && !err; ) {
+		uintptr_t stop = min(end, vma->end);
 
-		vma = vma_find(ctx->mm, start);
-		if (!vma || vma->start >= end)
-			break;
-		start = max(start, vma->start);
-		stop = min(end, vma->end);
 		if (vma->uffd)
-			err = unregister_part(vma, start, stop);
-		start = stop;
+			err = unregister_part(vma, max(start, vma->start), stop);
+		vma = first_in(ctx->mm, stop, end);
 		cond_resched();
 	}
 	return err;

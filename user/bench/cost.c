@@ -9,12 +9,9 @@
  * Output: "row,cost,median" lines, which user/bench/bench.py merges for both kernels.
  */
 #define _GNU_SOURCE
-#include <errno.h>
+#include "cost.h"
+
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,20 +19,6 @@
 
 #define REPS	9
 #define PAGE	4096ul
-
-static void die(const char *what)
-{
-	fprintf(stderr, "cost: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static inline uint64_t ticks(void)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(lo), "=d"(hi) : : "memory");
-	return (uint64_t)hi << 32 | lo;
-}
 
 static void *map(size_t len, int prot, int flags)
 {
@@ -239,6 +222,10 @@ static const struct row {
 	{ "pipe_round_trip",		run_pipe,		1000,	NOTHING, 0 },
 	{ "mmap_touch_munmap_16k",	run_map_touch_unmap,	1000,	CLEAR, 4 },
 	{ "fork_exit_wait",		run_fork,		100,	NOTHING, 0 },
+	{ "uffd_missing_copy",		run_uffd_missing,	1000,	NOTHING, 0 },
+	{ "uffd_wp",			run_uffd_wp,		1000,	NOTHING, 0 },
+	{ "uffd_minor",			run_uffd_minor,		1000,	NOTHING, 0 },
+	{ "uffd_register_unregister",	run_uffd_register,	1000,	NOTHING, 0 },
 };
 
 static int by_value(const void *a, const void *b)
