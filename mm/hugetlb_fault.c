@@ -320,6 +320,17 @@ static bool ours_alone(struct page *page, bool taken)
 	return true;
 }
 
+/* As in mm/cow.c: nobody is asked, the bit goes. The entry is locked. */
+static void unprotect_entry(struct huge_fault *f)
+{
+	pte_t old;
+
+	do {
+		old = pte_read(f->e.pte);
+		f->orig = (pte_t){ old.v & ~PTE_UFFD_WP };
+	} while (!pte_try_replace(f->e.pte, old, f->orig));
+}
+
 static vm_fault_t write_protected(struct huge_fault *f)
 {
 	struct vma *vma = f->e.vma;
@@ -328,9 +339,12 @@ static vm_fault_t write_protected(struct huge_fault *f)
 	if (!lock_unchanged(f))
 		return 0;
 	if (unlikely(pte_uffd_wp(f->orig) && (vma->flags & VM_UFFD_WP) && !unshare)) {
-		huge_entry_unlock(&f->e);
-		f->userfault = VM_UFFD_WP;
-		return 0;
+		if (!uffd_wp_is_async(vma)) {
+			huge_entry_unlock(&f->e);
+			f->userfault = VM_UFFD_WP;
+			return 0;
+		}
+		unprotect_entry(f);
 	}
 	struct page *page = pte_page(f->orig);
 	bool anon = page_test(page, PG_anon);

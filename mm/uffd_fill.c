@@ -9,7 +9,7 @@
  *	CONTINUE	the file's page, read-only	the file's page
  *	POISON		a marker			a marker
  *
- * (Huge pages bring their own: mm/hugetlb_uffd.c.) A private mapping of a file gets an anonymous page, as if it had been written to.
+ * Huge pages bring their own: mm/hugetlb_uffd.c. A private mapping of a file gets an anonymous page, as if it had been written to.
  *
  * Locks: the VMA, map_changing for read, for a file the page's folio lock, the entry. They are taken once for the range, and
  * dropped in the middle for one reason only: the source of a COPY is not there. Faulting it in may wait for anything,
@@ -27,6 +27,7 @@
 #include "kernel/signal.h"
 #include "mm/fault_internal.h"
 #include "mm/frame.h"
+#include "mm/hugetlb_uffd.h"
 #include "mm/mapping.h"
 #include "mm/mm.h"
 #include "mm/uaccess.h"
@@ -38,6 +39,7 @@ struct fill;
 struct fill_op {
 	int	(*private_page)(struct fill *f);	/* puts in the page at f->dst. 0, -errno, READ_SOURCE */
 	int	(*shared_page)(struct fill *f);
+	int	(*huge_page)(struct fill *f);		/* NULL: cannot be had */
 	bool	 only_files;				/* what the page cache has: CONTINUE */
 };
 
@@ -46,15 +48,30 @@ struct fill {
 	struct uffd	*ctx;
 	struct vma	*vma;		/* the destination, locked; NULL: not */
 	uintptr_t	 dst, src;	/* the next page, and for COPY where it comes from */
-	u64		 left;		/* bytes */
+	u64		 left, step;	/* bytes */
 	bool		 wp;		/* put it in write-protected */
 	struct page	*page;		/* COPY: read from f->src with no lock held, not yet in */
+	struct hstate	*h;		/* of huge pages; NULL: others */
 	/* The entry of f->dst while it is locked. */
 	pte_t		*pte;
 	struct spinlock	*ptl;
 };
 
 /* -- the loop -- */
+
+/* Can this be done in the memory of @vma, in pages of its size (F13)? */
+static bool memory_fits(struct fill *f, const struct vma *vma)
+{
+	f->h = vma->flags & VM_HUGETLB ? hstate_vma(vma) : NULL;
+	f->step = f->h ? huge_page_size(f->h) : PAGE_SIZE;
+	if (f->page && PAGE_SIZE << f->page->order != f->step) {
+		put_page(f->page);		/* other memory was mapped there while nothing was locked */
+		f->page = NULL;
+	}
+	if (f->h)
+		return f->op->huge_page && !((f->dst | f->left) & (f->step - 1));
+	return uffd_vma_is_shmem(vma) || (vma_is_anonymous(vma) && !f->op->only_files);
+}
 
 /* Locks the VMA of all that is left. 0 or -errno (F21, F23). */
 static int lock_target(struct fill *f)
@@ -74,9 +91,7 @@ static int lock_target(struct fill *f)
 	}
 	if (f->wp && !(vma->flags & VM_UFFD_WP))
 		goto unstable;
-	if (!vma_is_anonymous(vma) && !uffd_vma_is_shmem(vma))
-		goto unstable;
-	if (f->op->only_files && vma_is_anonymous(vma))
+	if (!memory_fits(f, vma))
 		goto unstable;
 	f->vma = vma;
 	return 0;
@@ -97,16 +112,16 @@ static void unlock_target(struct fill *f)
 
 static int fill_locked(struct fill *f)
 {
-	int (*fill_page)(struct fill *f) = vma_is_private(f->vma) ? f->op->private_page : f->op->shared_page;
+	int (*fill_page)(struct fill *f) = f->h ? f->op->huge_page : vma_is_private(f->vma) ? f->op->private_page : f->op->shared_page;
 
 	for (;;) {
 		int err = fill_page(f);
 
 		if (err)
 			return err;
-		f->dst += PAGE_SIZE;
-		f->src += PAGE_SIZE;
-		f->left -= PAGE_SIZE;
+		f->dst += f->step;
+		f->src += f->step;
+		f->left -= f->step;
 		if (!f->left)
 			return 0;
 		if (fatal_signal_pending())
@@ -119,6 +134,8 @@ static int fill_locked(struct fill *f)
 static int read_source(struct fill *f)
 {
 	race_window("uffd_copy_reads_source");
+	if (unlikely(f->h))
+		return hugetlb_uffd_read_source(f->h, f->src, &f->page);
 	return copy_in(page_to_virt(f->page), (const void __user *)f->src, PAGE_SIZE);
 }
 
@@ -136,8 +153,10 @@ static s64 fill_range(struct fill *f)
 			break;
 		err = fill_locked(f);
 		unlock_target(f);
-		if (err == READ_SOURCE)
-			err = read_source(f) ? -EFAULT : READ_SOURCE;
+		if (err == READ_SOURCE) {
+			err = read_source(f);
+			err = err ? err : READ_SOURCE;
+		}
 	} while (err == READ_SOURCE);
 	if (unlikely(f->page))
 		put_page(f->page);
@@ -318,7 +337,18 @@ static int copy_shared(struct fill *f)
 	return err ? err : add_to_file(f, page);
 }
 
-static const struct fill_op copy_op = { .private_page = copy_private, .shared_page = copy_shared };
+static int copy_huge(struct fill *f)
+{
+	int err = hugetlb_uffd_copy(f->vma, f->dst, f->src, f->wp, &f->page);
+
+	if (err == -ENOENT)
+		return READ_SOURCE;
+	if (!err)
+		hugetlb_uffd_drop_source(&f->page);	/* what was read is for this page alone */
+	return err;
+}
+
+static const struct fill_op copy_op = { .private_page = copy_private, .shared_page = copy_shared, .huge_page = copy_huge };
 
 /* -- ZEROPAGE -- */
 
@@ -374,7 +404,14 @@ static int continue_page(struct fill *f)
 	return err;
 }
 
-static const struct fill_op continue_op = { .private_page = continue_page, .shared_page = continue_page, .only_files = true };
+static int continue_huge(struct fill *f)
+{
+	return hugetlb_uffd_continue(f->vma, f->dst, f->wp);
+}
+
+static const struct fill_op continue_op = {
+	.private_page = continue_page, .shared_page = continue_page, .huge_page = continue_huge, .only_files = true,
+};
 
 /* -- POISON -- */
 
@@ -390,7 +427,12 @@ static int poison_page(struct fill *f)
 	return 0;
 }
 
-static const struct fill_op poison_op = { .private_page = poison_page, .shared_page = poison_page };
+static int poison_huge(struct fill *f)
+{
+	return hugetlb_uffd_poison(f->vma, f->dst);
+}
+
+static const struct fill_op poison_op = { .private_page = poison_page, .shared_page = poison_page, .huge_page = poison_huge };
 
 /* -- ioctls: checks in the order of F20 -- */
 

@@ -19,7 +19,9 @@
 
 static int prepare(struct vma *vma)
 {
-	return vma_is_private(vma) && !READ_ONCE(vma->anon_vma) ? anon_vma_prepare(vma) : 0;
+	if (!vma_is_private(vma) || (vma->flags & VM_HUGETLB) || READ_ONCE(vma->anon_vma))
+		return 0;
+	return anon_vma_prepare(vma);
 }
 
 /* -- uffd.lock=vma -- */

@@ -13,6 +13,7 @@
 #include "kernel/errno.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
+#include "mm/hugetlb_uffd.h"
 #include "mm/mapping.h"
 #include "mm/mm.h"
 #include "mm/uaccess.h"
@@ -43,9 +44,9 @@ static bool can_register(const struct vma *vma, u64 modes, const struct uffd *ct
 }
 
 /* An edge of a range cannot lie inside a huge page. */
-static bool misaligned(struct vma *vma, uintptr_t addr)
+static bool misaligned(const struct vma *vma, uintptr_t addr)
 {
-	return addr > vma->start && addr < vma->end && vma->ops && vma->ops->may_split && vma->ops->may_split(vma, addr);
+	return (vma->flags & VM_HUGETLB) && (addr & ~huge_page_mask(hstate_vma(vma)));
 }
 
 /* The VMAs of [start, end), one after the other. mmap_lock in any mode. */
@@ -73,7 +74,7 @@ static int check_register(struct uffd *ctx, struct vma *vma, uintptr_t start, ui
 			return -EINVAL;
 		if (!(vma->flags & VM_MAYWRITE))
 			return -EPERM;		/* COPY would write to a file that its opener may only read (R41) */
-		if (misaligned(vma, end))
+		if (end <= vma->end && misaligned(vma, end))
 			return -EINVAL;
 		if (vma->uffd && vma->uffd != ctx)
 			return -EBUSY;
@@ -93,6 +94,8 @@ static int register_part(struct uffd *ctx, struct vma *vma, uintptr_t start, uin
 	vma = vma_modify(vma, start, end, (vma->flags & ~VM_UFFD_ANY) | modes, ctx);
 	if (IS_ERR(vma))
 		return (int)PTR_ERR(vma);
+	if (vma->flags & VM_HUGETLB)
+		hugetlb_uffd_registered(vma);
 	if (old & ~modes)
 		uffd_wake_range(ctx, start, end);
 	return 0;

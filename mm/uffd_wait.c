@@ -20,6 +20,9 @@
  * to read of it (R26, R38); if he comes second, the fault is in the list when he looks there, after the unlock. There is
  * nothing to check again after queueing, and no moment at which a message for a page that is there could be read.
  *
+ * A huge page's entry has a lock that only mm/hugetlb_fault.c knows how to take, in an order of its own. For those the same is
+ * had by ctx->lock: see enqueue_huge().
+ *
  * Who wakes takes the waiter off the list, which is the only mark of waiting there is. The waiter sleeps with the state that its
  * fault allows (F42), so a signal can end the wait; then it takes itself off, before its stack frame goes (F55). The
  * access is tried again in any case: to be woken says nothing about why.
@@ -35,6 +38,7 @@
 #include "kernel/task.h"
 #include "kernel/trace.h"
 #include "mm/fault_internal.h"
+#include "mm/hugetlb.h"
 #include "mm/uaccess.h"
 
 static void fill_message(struct uffd_msg *msg, const struct vm_fault *vmf, u64 reason, u64 features)
@@ -76,26 +80,60 @@ static bool signal_ends(unsigned int state)
 	return state == TASK_INTERRUPTIBLE ? signal_pending() : fatal_signal_pending();
 }
 
-/* Under the entry's lock. False: the descriptor is closed, nobody would ever wake us. */
-static bool enqueue(struct uffd *ctx, struct uffd_waiter *w)
-{
-	bool ok;
-
-	spin_lock(&ctx->lock);
-	ok = !ctx->released;
-	if (ok) {
-		list_add_tail(&w->node, &ctx->pending);
-		WRITE_ONCE(ctx->nr_waiters, ctx->nr_waiters + 1);
-	}
-	spin_unlock(&ctx->lock);
-	return ok;
-}
+enum wait_decision {
+	WAIT,			/* queued, and ctx counted */
+	CHANGED,		/* the entry is not what was decided on */
+	CLOSED,			/* the descriptor is: nobody would ever wake us */
+};
 
 /* ctx->lock held. */
 static void dequeue(struct uffd *ctx, struct uffd_waiter *w)
 {
 	list_del(&w->node);
 	WRITE_ONCE(ctx->nr_waiters, ctx->nr_waiters - 1);
+}
+
+/* ctx->lock held. */
+static enum wait_decision enqueue_locked(struct uffd *ctx, struct uffd_waiter *w)
+{
+	if (unlikely(ctx->released))
+		return CLOSED;
+	list_add_tail(&w->node, &ctx->pending);
+	WRITE_ONCE(ctx->nr_waiters, ctx->nr_waiters + 1);
+	return WAIT;
+}
+
+static enum wait_decision enqueue(struct uffd *ctx, struct uffd_waiter *w, struct vm_fault *vmf)
+{
+	enum wait_decision d;
+
+	if (!vmf_lock_pte(vmf))
+		return CHANGED;
+	spin_lock(&ctx->lock);
+	d = enqueue_locked(ctx, w);
+	spin_unlock(&ctx->lock);
+	pte_unlock(vmf->ptl);
+	return d;
+}
+
+/*
+ * Queue, then look again; ctx->lock is held from before the one until after the other, so no reader sees a fault that does not
+ * wait. A filler writes the entry, then looks at nr_waiters, and we the other way round: one of the two sees the other,
+ * given a full barrier on both sides. Ours is here; his are the locks that he drops in between, each by a locked operation.
+ */
+static enum wait_decision enqueue_huge(struct uffd *ctx, struct uffd_waiter *w, const struct vm_fault *vmf)
+{
+	enum wait_decision d;
+
+	spin_lock(&ctx->lock);
+	d = enqueue_locked(ctx, w);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (d == WAIT && hugetlb_read_entry(vmf->vma, vmf->address, NULL).v != vmf->orig_pte.v) {
+		dequeue(ctx, w);
+		d = CHANGED;
+	}
+	spin_unlock(&ctx->lock);
+	return d;
 }
 
 /* Queued; no lock held. Until woken, or a signal. Off the list on return. */
@@ -124,23 +162,22 @@ vm_fault_t handle_userfault(struct vm_fault *vmf, u64 reason)
 	struct uffd_waiter w = { .task = current, .addr = vmf->address };
 	unsigned int flags = vmf->flags;
 	vm_fault_t ret = may_not_wait(vmf, ctx);
-	bool queued;
+	enum wait_decision d;
 
 	if (unlikely(ret))
 		return ret;
 	fill_message(&w.msg, vmf, reason, uffd_features(ctx));
 	race_window("uffd_before_queue");
-	if (!vmf_lock_pte(vmf))
+	d = unlikely(vma->flags & VM_HUGETLB) ? enqueue_huge(ctx, &w, vmf) : enqueue(ctx, &w, vmf);
+	if (d == CHANGED)
 		return 0;
-	queued = enqueue(ctx, &w);
-	if (queued)
-		uffd_get(ctx);
-	pte_unlock(vmf->ptl);
+	if (likely(d == WAIT))
+		uffd_get(ctx);		/* the VMA, still locked, keeps it until here */
 
 	race_window("uffd_queued");
 	release_fault_lock(vma, flags);
 	/* Nothing below this line may touch the VMA. */
-	if (unlikely(!queued))
+	if (unlikely(d == CLOSED))
 		return VM_FAULT_RETRY;
 	trace_event(TRACE_UFFD, w.msg.event, w.msg.pagefault.address, w.msg.pagefault.flags, (uintptr_t)ctx);
 	wake_up_sync_poll(&ctx->fd_wait, POLLIN);

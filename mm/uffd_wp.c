@@ -20,6 +20,7 @@
 #include "kernel/errno.h"
 #include "kernel/race.h"
 #include "kernel/sched.h"
+#include "mm/hugetlb_uffd.h"
 #include "mm/mapping.h"
 #include "mm/mm.h"
 #include "mm/page_walk.h"
@@ -108,6 +109,8 @@ int uffd_wp_range(struct vma *vma, uintptr_t start, uintptr_t end, bool protect)
 	int err;
 
 	assert_vma_locked(vma);
+	if (vma->flags & VM_HUGETLB)
+		return hugetlb_uffd_wp(vma, start, end, protect);
 	if (p.markers) {
 		err = make_tables(vma, start, end);
 		if (err)
@@ -124,14 +127,19 @@ int uffd_wp_range(struct vma *vma, uintptr_t start, uintptr_t end, bool protect)
 
 struct uffdio_writeprotect { u64 start, len, mode; };
 
-/* [start, end) of one locked VMA. 0 or -errno. */
+/* The part of [start, end) in one locked VMA. 0 or -errno. */
 static int protect_part(struct uffd *ctx, struct vma *vma, uintptr_t start, uintptr_t end, bool protect)
 {
 	int err;
 
 	if (!uffd_map_stable_begin(ctx))
 		return -EAGAIN;
-	err = vma->flags & VM_UFFD_WP ? uffd_wp_range(vma, start, end, protect) : -ENOENT;
+	if (!(vma->flags & VM_UFFD_WP))
+		err = -ENOENT;
+	else if ((vma->flags & VM_HUGETLB) && ((start | end) & ~huge_page_mask(hstate_vma(vma))))
+		err = -EINVAL;
+	else
+		err = uffd_wp_range(vma, max(start, vma->start), min(end, vma->end), protect);
 	uffd_map_stable_end(ctx);
 	return err;
 }
@@ -139,23 +147,21 @@ static int protect_part(struct uffd *ctx, struct vma *vma, uintptr_t start, uint
 /* F33. VMA by VMA; holes are skipped. What was done before an error stays. */
 static int protect_range(struct uffd *ctx, uintptr_t start, uintptr_t end, bool protect)
 {
+	uintptr_t addr = start;
 	int err = -ENOENT;
 
-	while (start < end) {
-		struct vma *vma = uffd_locking->lock_next(ctx->mm, start, end);
-		uintptr_t stop;
+	while (addr < end) {
+		struct vma *vma = uffd_locking->lock_next(ctx->mm, addr, end);
 
 		if (IS_ERR(vma))
 			return (int)PTR_ERR(vma);
 		if (!vma)
 			break;
-		start = max(start, vma->start);
-		stop = min(end, vma->end);
-		err = protect_part(ctx, vma, start, stop, protect);
+		addr = vma->end;
+		err = protect_part(ctx, vma, start, end, protect);
 		uffd_locking->unlock(vma);
 		if (err)
 			break;
-		start = stop;
 	}
 	return err;
 }

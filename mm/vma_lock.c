@@ -259,7 +259,7 @@ void vma_mark_detached(struct vma *vma)
 /* May a page be put into @vma under its lock alone? An anonymous page needs a reverse map, which needs mmap_lock to make. */
 static bool vma_is_prepared(const struct vma *vma)
 {
-	return !vma_is_private(vma) || READ_ONCE(vma->anon_vma);
+	return !vma_is_private(vma) || READ_ONCE(vma->anon_vma) || (vma->flags & VM_HUGETLB);	/* huge ones go by the file */
 }
 
 static int vma_prepare(struct vma *vma)
