@@ -85,7 +85,7 @@ CFLAGS_mm/kasan := -O2
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
 .PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle \
-	lab grade map FORCE
+	lab grade map book FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
 
@@ -255,6 +255,11 @@ grade: export N := $(N)
 grade: deps
 	@HIDDEN="$(HIDDEN)" SEED="$(SEED)" SUBMISSION="$(SUBMISSION)" ONLY="$(ONLY)" VARIANT="$(VARIANT)" OUT="$(OUT)" python3 -B tests/labs/grade.py
 
+# --- The book, as a site ----------------------------------------------------------------------------------------------------------
+book:
+	@BOOK=1 tests/lib/deps.sh
+	@python3 -B tests/lib/book.py
+
 # --- Pictures of page tables ---------------------------------------------------------------------------------------------------------
 map: export CMD := $(value CMD)
 map: export OUT := $(OUT)
@@ -309,6 +314,7 @@ help:
 	@echo 'make usb DEV=/dev/sdX   write it to a stick, after asking'
 	@echo 'make lab N=3 DIR=~/lab3   a student'\''s repository;   make grade N=3   points for what is there (docs/labs)'
 	@echo 'make gdb          boot it halted under gdb, with symbols;   make map   draw page tables (docs/debugging.md)'
+	@echo 'make book         docs/ as a searchable site, build/book/index.html'
 	@echo 'make deps         install with apt what is missing (run and test do it by themselves)'
 	@echo 'make doctor       what this machine has: packages, QEMU, hardware virtualisation'
 	@echo 'make oracle       fetch the Linux kernel that tests compare with'

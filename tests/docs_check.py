@@ -55,8 +55,8 @@ def all_source():
 
 def main():
     if "--update" in sys.argv:
+        page = locking_page()		# read before the file is opened for writing, which empties it
         with open(os.path.join(TOP, "docs/locking.md"), "w", encoding="utf-8") as f:
-            page = locking_page()
             f.write(page)
         return 0
     wrong = []

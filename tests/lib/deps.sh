@@ -35,6 +35,10 @@ patch			patch
 # What draws pictures: make experiments.
 [ "${EXPERIMENTS-}" != 1 ] || needs+='/usr/lib/python3/dist-packages/matplotlib/__init__.py	python3-matplotlib
 '
+# What makes the book.
+[ "${BOOK-}" != 1 ] || needs+='/usr/share/doc/python3-sphinx/copyright	python3-sphinx
+/usr/lib/python3/dist-packages/myst_parser/__init__.py	python3-myst-parser
+'
 missing=()
 while read -r thing package; do
 	[ -n "$thing" ] || continue
