@@ -1,9 +1,11 @@
 """Programs that run in a guest: build them, run many of them per boot, on Linux and on Faultline, and report each one.
 
-usage: guest_tests.py [--kernel linux|faultline]... [--slow] [--only NAME]... DIRECTORY
+usage: guest_tests.py [--kernel linux|faultline]... [--slow] [--only NAME]... [--append WORDS] DIRECTORY
 
-Every .c, .cc and .sh file of DIRECTORY is a test. It passes with status 0, is skipped with 77 (its last line says why) and
-fails with anything else. Its first comment may hold settings, one a line:
+--append gives kernel parameters for each boot of faultline, to try a switch by hand.
+
+Every .c, .cc and .sh file of DIRECTORY is a test. It passes with status 0, is skipped with 77 (its last line says why)
+and fails with anything else. Its first comment may hold settings, one a line:
 
     only: faultline | linux        the other kernel does not run it
     libc: glibc                    glibc instead of musl
@@ -15,6 +17,7 @@ fails with anything else. Its first comment may hold settings, one a line:
     append: PARAMETERS             more kernel parameters
     device: MODEL[,...]            one more device, as QEMU's -device takes it
     cpu: MODEL[,...]               another processor, as QEMU's -cpu takes it
+    slow-append: WORDS | WORDS     with check-slow also once with each of these, on faultline
     build: debug                   with the debug build of faultline
     timeout: SECONDS               for this one test (60)
     slow                           only for check-slow
@@ -40,7 +43,7 @@ from concurrent.futures import ThreadPoolExecutor
 import vm
 from vm import Trouble, note
 
-KEYS = ("only", "device", "cpu", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "build", "timeout", "slow", "expect", "fails", "shows", "arguments", "files")
+KEYS = ("only", "device", "cpu", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "slow-append", "build", "timeout", "slow", "expect", "fails", "shows", "arguments", "files")
 GUEST = os.path.join(vm.TOP, "tests/guest.sh")
 MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"		# the loader and libc are one file
 BOOT_SECONDS = 90
@@ -94,8 +97,15 @@ class Test:
     def limit(self):
         return int(self.get("timeout", 60))
 
-    def boot(self, cpus):
-        return cpus, self.get("mem", "1G"), self.get("append", ""), self.get("build", "release"), self.get("device", ""), self.get("cpu", "")
+    def boots(self, kernel, more):
+        """One (cpus, memory, parameters, build, device, processor) for each time that it is to run; @more: parameters for faultline."""
+        variants = [more] if kernel == "faultline" else [""]
+        if kernel == "faultline" and Test.slow:
+            variants += [v.strip() for v in str(self.get("slow-append", "")).split("|") if v.strip()]
+        for cpus in self.cpus():
+            for variant in variants:
+                append = f"{self.get('append', '')} {variant}".strip()
+                yield cpus, self.get("mem", "1G"), append, self.get("build", "release"), self.get("device", ""), self.get("cpu", "")
 
 
 def build(test, directory, output):
@@ -127,8 +137,8 @@ class Reporter:
         self.prefix = prefix
         self.failed = False
 
-    def say(self, test, cpus, status, seconds, output):
-        name = f"{self.prefix}/{test.name}" + (f"@{cpus}" if len(test.cpus()) > 1 else "")
+    def say(self, test, cpus, status, seconds, output, variant=""):
+        name = f"{self.prefix}/{test.name}" + (f"@{cpus}" if len(test.cpus()) > 1 else "") + (f"[{variant}]" if variant else "")
         took = f" ({seconds} s)" if seconds >= 5 else ""
         if status == 0:
             print(f"ok: {name}{took}", flush=True)
@@ -238,7 +248,7 @@ def run_boot(kernel, boot, tests, output, report):
 
 
 def main(argv):
-    kernels, only, directory, slow = [], [], None, False
+    kernels, only, directory, slow, more = [], [], None, False, ""
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -246,6 +256,8 @@ def main(argv):
             kernels.append(words.pop(0))
         elif word == "--only":
             only.append(words.pop(0))
+        elif word == "--append":
+            more = words.pop(0)
         elif word == "--slow":
             slow = Test.slow = True
         else:
@@ -277,17 +289,19 @@ def main(argv):
             if t.get("slow") and not slow:
                 print(f"skip: {reporter.prefix}/{t.name}: slow (make check-slow)")
                 continue
-            for cpus in t.cpus():
-                boots.setdefault(t.boot(cpus), []).append(t)
+            for boot in t.boots(kernel, more):
+                boots.setdefault(boot, []).append(t)
 
-        def report(test, cpus, status, seconds, text):
-            if test.get("expect") == "fail":
-                expected.setdefault(test, []).append(status)
-            else:
-                reporter.say(test, cpus, status, seconds, text)
+        def reporter_of(boot):
+            def report(test, cpus, status, seconds, text):
+                if test.get("expect") == "fail":
+                    expected.setdefault(test, []).append(status)
+                else:
+                    reporter.say(test, cpus, status, seconds, text, boot[2].replace(test.get("append", ""), "", 1).strip())
+            return report
 
         for boot in sorted(boots):
-            run_boot(kernel, boot, boots[boot], output, report)
+            run_boot(kernel, boot, boots[boot], output, reporter_of(boot))
         for t, seen in expected.items():
             if any(s not in (0, 77) for s in seen):
                 print(f"ok: {reporter.prefix}/{t.name} (fails, as it must)")

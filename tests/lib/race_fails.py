@@ -75,7 +75,7 @@ def run(tests, kernel, append, say):
     else:
         os.environ.pop("FAULTLINE_KERNEL", None)
     output = os.path.join(vm.BUILD, "tests/race")
-    boot = (2, tests[0].get("mem", "1G"), append, "debug", "", "")
+    boot = (2, tests[0].get("mem", "1G"), f"{tests[0].get('append', '')} {append}".strip(), "debug", "", "")
     guest_tests.run_boot("faultline", boot, tests, output, lambda test, cpus, status, seconds, text: say(test, status, text))
 
 
@@ -118,7 +118,12 @@ def main(argv):
             print(f"ok: race-fails/{test.name}: with {test.get('fails')}: {line.strip(' |')[:110]}", flush=True)
 
     if patched:
-        run([t for t in tests if "race.reopen=" in t.get("fails")], patched, "", must_pass)
+        alike = {}
+        for t in tests:
+            if "race.reopen=" in t.get("fails"):
+                alike.setdefault((t.get("append", ""), t.get("mem", "1G")), []).append(t)
+        for together in alike.values():
+            run(together, patched, "", must_pass)
     for t in tests:
         run([t], patched if "race.reopen=" in t.get("fails") else None, t.get("fails"), must_fail)
     print("end: race-fails")

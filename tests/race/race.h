@@ -377,8 +377,7 @@ static void run_part(void (*part)(void))
 }
 
 /* Each part in a process of its own. When all is gone no more than @slack pages may be missing. */
-__attribute__((unused))
-static void run_race(void (*racing)(void), void (*forced)(void), long slack)
+static void run_parts(void (*racing)(void), void (*forced)(void), long slack)
 {
 	if (have_windows())
 		clear_windows();
@@ -399,6 +398,12 @@ static void run_race(void (*racing)(void), void (*forced)(void), long slack)
 		printf("%ld pages are missing afterwards, at most %ld may be\n", lost, slack);
 		test_failures++;
 	}
+}
+
+__attribute__((unused))
+static void run_race(void (*racing)(void), void (*forced)(void), long slack)
+{
+	run_parts(racing, forced, slack);
 	test_end();
 }
 
