@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Repeats published measurements on this machine: build/experiments/NAME.csv, .svg and .png.
 
-    user/bench/experiments.py [--quick]         QUICK=1 does the same: a tenth of the memory
+    user/bench/experiments.py [--quick] [NAME]...       QUICK=1 does the same: a tenth of the memory, fewer cases
+
+hugetlb: see user/bench/experiment_hugetlb.py.
 
 dirty: writes to every page of 400 MB of shared memory for the first time, through a mapping. With mm.fault_completed=on
 such a fault ends with COMPLETED, with off it ends with RETRY and comes a second time. The same for a file of a delayfs
@@ -16,6 +18,8 @@ import os
 import statistics
 import subprocess
 import sys
+
+import experiment_hugetlb
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUT = os.path.join(TOP, "build", "experiments")
@@ -156,8 +160,7 @@ def draw(rows, mb):
         fig.savefig(os.path.join(OUT, "dirty." + kind), dpi=110, metadata={"Date": None} if kind == "svg" else None)
 
 
-def main():
-    quick = "--quick" in sys.argv[1:] or os.environ.get("QUICK") == "1"
+def dirty(quick):
     mb = 40 if quick else 400
     exe = build()
     rows = []
@@ -175,6 +178,19 @@ def main():
     print("\n".join(table(rows)))
     draw(rows, mb)
     print(f"experiments: {OUT}/dirty.csv, dirty.svg, dirty.png", file=sys.stderr)
+
+
+EXPERIMENTS = {"dirty": dirty, "hugetlb": experiment_hugetlb.main}
+
+
+def main():
+    quick = "--quick" in sys.argv[1:] or os.environ.get("QUICK") == "1"
+    names = [a for a in sys.argv[1:] if not a.startswith("-")] or list(EXPERIMENTS)
+    unknown = [n for n in names if n not in EXPERIMENTS]
+    if unknown:
+        sys.exit(f"experiments: there is no '{unknown[0]}', only {', '.join(EXPERIMENTS)}")
+    for name in names:
+        EXPERIMENTS[name](quick)
 
 
 if __name__ == "__main__":
