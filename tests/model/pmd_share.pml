@@ -399,7 +399,8 @@ inline unmap_one(m)
 {
 #if defined(VMA) && !defined(NONE_SHARE)
 	if
-	:: !mapped[m] -> skip
+	:: !mapped[m] || pud[m] == NONE_T -> skip
+	:: mapped[m] && pud[m] != NONE_T && !table[pud[m]].entry -> skip
 	:: else ->
 		if
 #ifdef NO_BACKOUT
@@ -428,8 +429,8 @@ inline unmap_one(m)
 }
 
 /*
- * Where the list was dropped the scan begins anew: meanwhile a mapping that was visited already may have come to share a table that
- * was not; visiting the other one then only takes that one out of it.
+ * While the list was dropped, a mapping that had been visited may have come to share a table that had not, whose other user
+ * has left it since, visited by us or by itself. So the scan begins anew; mappings without the entry are not waited for.
  */
 inline unmap_file()
 {

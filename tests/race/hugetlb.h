@@ -161,6 +161,29 @@ static bool sync_is(const char *mode)
 	return n > 0 && strncmp(text, mode, strlen(mode)) == 0 && text[strlen(mode)] <= ' ';
 }
 
+/*
+ * Starts it, and waits until it is held at @window. With some values of hugetlb.sync no task comes there; @modes are those with
+ * which one must ("" on its own: all). Whether it is held.
+ */
+__attribute__((unused))
+static bool start_and_hold(struct actor *a, const char *window, const char *modes)
+{
+	char one[32];
+	bool must = !*modes, held = false;
+
+	for (const char *m = modes; sscanf(m, "%31s", one) == 1; m = strstr(m, one) + strlen(one))
+		must |= sync_is(one);
+	hold(window, a->tid);
+	a->start = 1;
+	for (double end = now() + 10; !held && !a->done && now() < end; sched_yield())
+		held = is_held_now(window);
+	if (must && !held) {
+		printf("no task came to window %s\n", window);
+		test_failures++;
+	}
+	return held;
+}
+
 /* -- other processes. Forked while there is one thread only; they share `common` with the part that has started them -- */
 
 #define MAX_PEERS 6
@@ -210,10 +233,11 @@ static struct peer *peer_start(void (*round)(void))
 	struct peer *p = &common->peer[nr_peers++];
 	p->round = round;
 	fflush(stdout);
-	p->pid = fork();
-	MUST(p->pid >= 0);
-	if (!p->pid)
+	pid_t pid = fork();
+	MUST(pid >= 0);
+	if (!pid)
 		peer_main(p);
+	p->pid = pid;			/* the peer sees this memory too, so not before we know who we are */
 	return p;
 }
 
@@ -303,6 +327,10 @@ static void run_huge_race(void (*racing)(void), void (*forced)(void), long slack
 
 	if (before.total < POOL)
 		test_skip("no pool of huge pages");
+	void *p = mmap(NULL, HUGE, RW, HUGE_ANON | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		test_skip("huge pages cannot be mapped");
+	munmap(p, HUGE);
 	run_parts(racing, forced, slack);
 	pool_must_be("afterwards", before);
 	test_end();

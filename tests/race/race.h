@@ -147,23 +147,29 @@ static void hold(const char *window, pid_t tid)
 	race_command("hold %s:%d until go", window, tid);
 }
 
+__attribute__((unused))
+static bool is_held_now(const char *window)
+{
+	char want[64], text[2048];
+	size_t n = (size_t)snprintf(want, sizeof(want), "hold %s:", window);
+	int fd = open(RACE_FILE, O_RDONLY);
+	ssize_t got = read(fd, text, sizeof(text) - 1);
+
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	for (char *line, *cursor = text; (line = next_line(&cursor)); )
+		if (!strncmp(line, want, n) && strstr(line, " holding"))
+			return true;
+	return false;
+}
+
 /* Waits until a task is held at @window. False: nobody came. */
 __attribute__((unused))
 static bool is_held(const char *window)
 {
-	char want[64], text[2048];
-	size_t n = (size_t)snprintf(want, sizeof(want), "hold %s:", window);
-
-	for (double end = now() + 10; now() < end; sched_yield()) {
-		int fd = open(RACE_FILE, O_RDONLY);
-		ssize_t got = read(fd, text, sizeof(text) - 1);
-
-		close(fd);
-		text[got > 0 ? got : 0] = '\0';
-		for (char *line, *cursor = text; (line = next_line(&cursor)); )
-			if (!strncmp(line, want, n) && strstr(line, " holding"))
-				return true;
-	}
+	for (double end = now() + 10; now() < end; sched_yield())
+		if (is_held_now(window))
+			return true;
 	return false;
 }
 
