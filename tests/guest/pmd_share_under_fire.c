@@ -1,8 +1,11 @@
 /*
  * Processes with threads do to one file of huge pages, at random and all at once, what shares and unshares tables: touch, protect, drop,
  * unmap, move, fork, punch, truncate, pin. Page i of the file never holds anything but 0 or its own mark, and afterwards all
- * pages are free again and every table knows its users. Rules D1, D20, D22, E3..E18.
+ * pages are free again and every table knows its users. Rules D1, D20, D22, E3..E18. (Linux 6.12 does not come back from this within
+ * two minutes on the emulator: its truncate starts anew whenever it has to wait for a fault.)
  *
+ * only: faultline
+ * build: debug
  * append: hugepages=40
  * timeout: 120
  */
