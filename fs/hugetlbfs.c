@@ -42,6 +42,11 @@ bool file_is_hugetlbfs(const struct file *file)
 	return file && file->inode->fops == &hugetlbfs_file_ops;
 }
 
+bool hugetlb_beyond_end(const struct mapping *m, const struct hstate *h, u64 idx)
+{
+	return idx >= READ_ONCE(m->host->size) >> huge_page_shift(h);
+}
+
 struct hstate *hstate_inode(const struct inode *inode) { return hugetlbfs_sb(inode->sb)->h; }
 struct hstate *hstate_file(const struct file *file) { return hstate_inode(file->inode); }
 struct hugetlb_file_map *hugetlbfs_file_map(struct inode *inode) { return &inode_info(inode)->map; }

@@ -51,6 +51,8 @@ struct hstate *hstate_inode(const struct inode *inode);		/* of a hugetlbfs file 
 struct hstate *hstate_file(const struct file *file);
 static inline struct hstate *hstate_vma(const struct vma *vma) { return hstate_file(vma->file); }
 bool file_is_hugetlbfs(const struct file *file);
+/* Is a page at @idx past the end of the file, now? One that would be there in part only is, unlike with small pages (D21). */
+bool hugetlb_beyond_end(const struct mapping *m, const struct hstate *h, u64 idx);
 /* The file's index of @addr, in huge pages. */
 static inline u64 hugetlb_index(const struct hstate *h, const struct vma *vma, uintptr_t addr)
 {

@@ -234,7 +234,7 @@ static vm_fault_t map_file_page(struct huge_fault *f, struct page *page)
 
 static bool beyond_end(const struct huge_fault *f)
 {
-	return f->idx << f->e.h->order >= mapping_size_pages(f->e.vma->mapping);
+	return hugetlb_beyond_end(f->e.vma->mapping, f->e.h, f->idx);
 }
 
 /*

@@ -109,7 +109,7 @@ static int put_in(struct huge_fill *f, struct page *page)
 		err = huge_insert_page(vma, f->e.addr, page, f->idx);
 		if (err)
 			return err;
-	} else if (f->idx << f->e.h->order >= mapping_size_pages(vma->mapping)) {
+	} else if (hugetlb_beyond_end(vma->mapping, f->e.h, f->idx)) {
 		hugetlb_restore_reserve(vma, f->e.addr, page);
 		put_page(page);
 		return -EFAULT;
@@ -210,7 +210,7 @@ static int continue_locked(struct huge_fill *f)
 		return -EFAULT;
 	if (page_test(page, PG_hwpoison)) {
 		err = -EIO;
-	} else if (f->idx << f->e.h->order >= mapping_size_pages(vma->mapping)) {
+	} else if (hugetlb_beyond_end(vma->mapping, f->e.h, f->idx)) {
 		err = -EFAULT;
 	} else {
 		race_window("hugetlb_uffd_continue_ready");

@@ -376,7 +376,7 @@ int huge_insert_page(struct vma *vma, uintptr_t addr, struct page *page, u64 idx
 	 * the page out does so under the fault mutex: it is us, now, or truncate, after us.
 	 */
 	race_window("hugetlb_inserted");
-	if (!hugetlb_sync->removal_without_mutex && idx << page->order >= mapping_size_pages(m)) {
+	if (!hugetlb_sync->removal_without_mutex && hugetlb_beyond_end(m, hstate_vma(vma), idx)) {
 		hugetlb_remove_from_page_cache(page);
 		unlock_page(page);
 		put_page(page);

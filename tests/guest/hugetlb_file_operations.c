@@ -123,6 +123,12 @@ static void allocating(int fd)
 	CHECK_EQUAL(0, fallocate(fd, 0, S - 1, 2));	/* pages 0 and 1; the size is the exact end */
 	CHECK_EQUAL(2, pages_of(fd));
 	CHECK_EQUAL(S + 1, size_of(fd));
+	char *p = map_fd(fd, 2, PROT_READ, MAP_SHARED, 0);
+	CHECK_EQUAL(0, p[HUGE]);			/* a page that is there can be mapped */
+	CHECK_EQUAL(0, fallocate(fd, PUNCH, S, S));
+	CHECK_FAULT(SIGBUS, 2, p + HUGE, access_byte((unsigned long)p + HUGE, READ));	/* but none is made for a part of one */
+	unmap_huge(p, 2);
+	CHECK_EQUAL(1, pages_of(fd));
 	CHECK_EQUAL(0, fallocate(fd, 0, 0, 2 * S));
 	CHECK_EQUAL(2, pages_of(fd));
 	CHECK_POOL(8, 0);
