@@ -594,7 +594,8 @@ static void create_end(struct walk *w)
 	walk_end(w);
 }
 
-static int do_mknodat(int dfd, const char *name, u32 mode, dev_t rdev)
+/* @out: where it is then, counted; NULL if nobody asks. */
+static int mknod_path(int dfd, const char *name, u32 mode, dev_t rdev, struct path *out)
 {
 	struct walk w;
 	int err = create_begin(&w, dfd, name, S_ISDIR(mode));
@@ -604,11 +605,20 @@ static int do_mknodat(int dfd, const char *name, u32 mode, dev_t rdev)
 	mode = apply_umask(mode);
 	struct dentry *d = vfs_create_locked(&w.path, w.last, w.last_len, mode, rdev);
 
+	if (!IS_ERR(d) && out) {
+		*out = (struct path){ w.path.mnt, d };
+		path_get(out);
+	}
 	create_end(&w);
 	if (IS_ERR(d))
 		return (int)PTR_ERR(d);
 	dentry_put(d);
 	return 0;
+}
+
+static int do_mknodat(int dfd, const char *name, u32 mode, dev_t rdev)
+{
+	return mknod_path(dfd, name, mode, rdev, NULL);
 }
 
 /* 0 or -errno for a mode given to mknod. */
@@ -1041,6 +1051,11 @@ int vfs_mkdir(const char *name, u32 mode)
 int vfs_mknod(const char *name, u32 mode, dev_t rdev)
 {
 	return do_mknodat(AT_FDCWD, name, mode, rdev);
+}
+
+int vfs_mknod_path(const char *name, u32 mode, struct path *out)
+{
+	return mknod_path(AT_FDCWD, name, mode, 0, out);
 }
 
 int vfs_symlink(const char *target, const char *name)

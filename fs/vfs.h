@@ -328,6 +328,7 @@ struct super_block *path_sb(const struct path *p);
 /* Kernel forms of the calls that initramfs and boot code use. Kernel strings; 0 or -errno. */
 int vfs_mkdir(const char *name, u32 mode);
 int vfs_mknod(const char *name, u32 mode, dev_t rdev);
+int vfs_mknod_path(const char *name, u32 mode, struct path *out);	/* and where it is, counted */
 int vfs_symlink(const char *target, const char *name);
 int vfs_link(const char *old, const char *name);
 int vfs_unlink(const char *name);

@@ -20,6 +20,8 @@
 	X(LOCK_EPOLL,		SLEEP, ON,  "fs/eventpoll.c: epoll_ctl; pair: the global lock, then one epoll; poll of an epoll inside another: outer first")	\
 	X(LOCK_FILE_POS,	SLEEP, ON,  "fs/read_write.c: read and write with the shared offset")	\
 	X(LOCK_HUGETLB_RESIZE,	SLEEP, ON,  "mm/hugetlb.c: one change of a pool's size at a time")	\
+	X(LOCK_SOCKET,		SLEEP, ON,  "fs/unix.c: bind, listen, connect of one socket")		\
+	X(LOCK_SOCKET_READ,	SLEEP, ON,  "fs/unix_io.c: one reader of a socket at a time")		\
 	X(LOCK_TTY,		SLEEP, ON,  "fs/tty.c: one writer, termios change")			\
 	X(LOCK_RENAME,		SLEEP, ON,  "fs/namei.c: rename across directories")			\
 	X(LOCK_INODE_DIR,	SLEEP, ON,  "fs/namei.c: create, unlink; pair: parent before child, else by address") \
@@ -38,6 +40,8 @@
 	X(LOCK_FDTABLE,		SPIN,  ON,  "fs/fdtable.c: install and close of a descriptor")		\
 	X(LOCK_NAMESPACE,	SPIN,  ON,  "fs/dcache.c, fs/mount.c: a name or a mount moves")		\
 	X(LOCK_DCACHE,		SPIN,  ON,  "fs/dcache.c: children of a directory; pair (move): by address")			\
+	X(LOCK_UNIX_NAMES,	SPIN,  ON,  "fs/unix_names.c: table of bound sockets")			\
+	X(LOCK_UNIX,		SPIN,  ON,  "fs/unix.c: queue and state of one socket")			\
 	X(LOCK_FILE_LOCKS,	SPIN,  ON,  "fs/locks.c: advisory locks of one inode")			\
 	X(LOCK_INODE_META,	SPIN,  ON,  "fs: times, link count, size")				\
 	X(LOCK_FUTEX,		SPIN,  ON,  "kernel/futex.c: hash bucket; pair: by address")		\

@@ -148,6 +148,7 @@ struct user {			/* what the processes of one user id use together */
 	struct refcount	 refs;
 	u32		 nr_threads;	/* A  against RLIMIT_NPROC */
 	u32		 nr_sigqueue;	/* A  against RLIMIT_SIGPENDING */
+	u32		 nr_inflight;	/* A  files sent over sockets and not yet received (fs/scm.c) */
 	struct list_head node;		/* users_lock */
 };
 extern struct user root_user;
