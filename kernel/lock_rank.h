@@ -20,6 +20,7 @@
 	X(LOCK_EPOLL,		SLEEP, ON,  "fs/eventpoll.c: epoll_ctl; pair: the global lock, then one epoll; poll of an epoll inside another: outer first")	\
 	X(LOCK_FILE_POS,	SLEEP, ON,  "fs/read_write.c: read and write with the shared offset")	\
 	X(LOCK_HUGETLB_RESIZE,	SLEEP, ON,  "mm/hugetlb.c: one change of a pool's size at a time")	\
+	X(LOCK_FAMILY,		SLEEP, ON,  "fs/socket_family.c: one claim of a family at a time")	\
 	X(LOCK_SOCKET,		SLEEP, ON,  "fs/unix.c: bind, listen, connect of one socket")		\
 	X(LOCK_SOCKET_READ,	SLEEP, ON,  "fs/unix_io.c: one reader of a socket at a time")		\
 	X(LOCK_TTY,		SLEEP, ON,  "fs/tty.c: one writer, termios change")			\
@@ -42,6 +43,9 @@
 	X(LOCK_DCACHE,		SPIN,  ON,  "fs/dcache.c: children of a directory; pair (move): by address")			\
 	X(LOCK_UNIX_NAMES,	SPIN,  ON,  "fs/unix_names.c: table of bound sockets")			\
 	X(LOCK_UNIX,		SPIN,  ON,  "fs/unix.c: queue and state of one socket")			\
+	X(LOCK_FAMILY_IDS,	SPIN,  ON,  "fs/socket_family.c: sockets by id, and the server of a family")	\
+	X(LOCK_PORT,		SPIN,  ON,  "kernel/port.c: calls and servers of one port")		\
+	X(LOCK_PORT_LENT,	SPIN,  ON,  "kernel/port_lent.c: a copy against the end of the loan")	\
 	X(LOCK_FILE_LOCKS,	SPIN,  ON,  "fs/locks.c: advisory locks of one inode")			\
 	X(LOCK_INODE_META,	SPIN,  ON,  "fs: times, link count, size")				\
 	X(LOCK_FUTEX,		SPIN,  ON,  "kernel/futex.c: hash bucket; pair: by address")		\

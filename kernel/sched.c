@@ -598,8 +598,12 @@ static inline __attribute__((always_inline)) void finish_switch(struct task *pre
 		release_switch(rq, prev);
 }
 
-/* Interrupts off, preempt_count 1; returns so, perhaps on another CPU. @preempt: current goes on later whatever its state. */
-static void __schedule(bool preempt)
+/*
+ * Interrupts off, preempt_count 1; returns so, perhaps on another CPU. @preempt: current goes on later whatever its state.
+ * @handoff: claim_for_handoff() has made it runnable here, and it runs next, in what is left of current's slice. The two work on
+ * one thing, a call and its reply: what the one uses counts for the other, so the vruntime travels with the CPU.
+ */
+static void __schedule(bool preempt, struct task *handoff)
 {
 	struct run_queue *rq = this_rq();
 	struct task *prev = current, *next;
@@ -638,9 +642,17 @@ static void __schedule(bool preempt)
 		stays = false;
 	}
 
-	next = pick_next(rq, prev, stays);
+	if (handoff) {
+		next = handoff;
+		if (stays)
+			put_ready(rq, prev);
+		next->vruntime = prev->vruntime;
+		next->slice_end = prev->slice_end;
+	} else {
+		next = pick_next(rq, prev, stays);
+	}
 	next->exec_start = now;
-	if (next != rq->idle) {
+	if (next != rq->idle && !handoff) {
 		next->slice_end = now + SCHED_SLICE_NS;
 		clock_event_need(rq->nr_running > 1 ? next->slice_end : now + TICK_NS);
 	}
@@ -663,6 +675,54 @@ static void __schedule(bool preempt)
 	finish_switch(prev);
 }
 
+/*
+ * @t sleeps in one of @mode's states and may run here: makes it runnable, in no heap, so that nobody but our __schedule() finds it.
+ * Interrupts off. False: it has to be woken like any other.
+ */
+static bool claim_for_handoff(struct task *t, unsigned int mode)
+{
+	struct run_queue *rq = this_rq();
+	bool ok = false;
+
+	if (cpu_local_read(need_resched))	/* the slice is over, or somebody more important waits */
+		return false;
+	spin_lock(&t->pi_lock);
+	unsigned int state = READ_ONCE(t->state);
+
+	if (!(state & mode) || __atomic_load_n(&t->on_rq, __ATOMIC_ACQUIRE) || __atomic_load_n(&t->on_cpu, __ATOMIC_ACQUIRE))
+		goto unlock;
+	if (!(t->affinity & BIT(rq_cpu(rq))) || t->rt_priority != current->rt_priority)
+		goto unlock;
+	WRITE_ONCE(t->state, TASK_RUNNING);
+	spin_lock(&rq->lock);
+	if (state & TASK_UNINTERRUPTIBLE)
+		rq->nr_uninterruptible--;
+	change_queue(t, rq);
+	t->on_rq = true;
+	rq->nr_running++;
+	spin_unlock(&rq->lock);
+	ok = true;
+unlock:
+	spin_unlock(&t->pi_lock);
+	return ok;
+}
+
+void schedule_to(struct task *t, unsigned int mode)
+{
+	assert(!irqs_disabled() && preempt_count() == 1);
+	local_irq_disable();
+	if (likely(claim_for_handoff(t, mode))) {
+		__schedule(false, t);
+		local_irq_enable();
+		preempt_enable();
+		return;
+	}
+	local_irq_enable();
+	wake_up_state(t, mode | WAKE_SYNC);
+	preempt_enable();
+	schedule();
+}
+
 void schedule_tail(struct task *prev)
 {
 	finish_switch(prev);
@@ -676,7 +736,7 @@ void schedule(void)
 	do {
 		preempt_disable();
 		local_irq_disable();
-		__schedule(false);
+		__schedule(false, NULL);
 		local_irq_enable();
 		preempt_enable_no_resched();
 	} while (unlikely(cpu_local_read(need_resched)));
@@ -714,7 +774,7 @@ void yield(void)
 		current->vruntime = heap_task(first)->vruntime + 1;
 	spin_unlock(&rq->lock);
 	WRITE_ONCE(current->state, TASK_RUNNING);
-	__schedule(true);
+	__schedule(true, NULL);
 	local_irq_enable();
 	preempt_enable();
 }
@@ -727,7 +787,7 @@ void preempt_schedule(void)
 	do {
 		preempt_disable();
 		local_irq_disable();
-		__schedule(true);
+		__schedule(true, NULL);
 		local_irq_enable();
 		preempt_enable_no_resched();
 	} while (cpu_local_read(need_resched));
@@ -738,7 +798,7 @@ void preempt_schedule_irq(void)
 	assert(irqs_disabled() && !preempt_count());
 	do {
 		preempt_disable();
-		__schedule(true);
+		__schedule(true, NULL);
 		preempt_enable_no_resched();
 	} while (cpu_local_read(need_resched));
 }
@@ -891,7 +951,7 @@ void cpu_idle_loop(void)
 	for (;;) {
 		local_irq_disable();
 		/* Also the first thing: whoever has more than one runnable task is helped before we halt. */
-		__schedule(false);
+		__schedule(false, NULL);
 		__atomic_fetch_or(&idle_mask, BIT(cpu), __ATOMIC_SEQ_CST);
 		if (!cpu_local_read(need_resched))
 			idle_poll(rq);

@@ -30,6 +30,11 @@ void cpu_idle_loop(void) __noreturn;
 
 /* Give up the CPU. If current's state is not RUNNING it sleeps until woken. Preemption on, no spin lock held. */
 void schedule(void);
+/*
+ * As schedule(), and @t, which waits for current in one of @mode's states, gets the CPU with what is left of the slice. Preemption is off on
+ * entry (it keeps @t, which the caller need not count) and on when it returns.
+ */
+void schedule_to(struct task *t, unsigned int mode);
 /* As schedule(), woken at the latest at @deadline (ktime ns). Returns false if the deadline has passed. */
 bool schedule_until(u64 deadline);
 void yield(void);

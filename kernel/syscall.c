@@ -19,12 +19,19 @@ typedef long (*syscall_fn)(u64, u64, u64, u64, u64, u64);
  */
 #define SYSCALL_WEAK(nr, name) extern long sys_##name(u64, u64, u64, u64, u64, u64) __attribute__((weak));
 SYSCALLS(SYSCALL_WEAK)
+NATIVE_CALLS(SYSCALL_WEAK)
 #undef SYSCALL_WEAK
 
 static const syscall_fn table[NR_SYSCALLS] = {
 #define SYSCALL_ENTRY(nr, name) [nr] = sys_##name,
 	SYSCALLS(SYSCALL_ENTRY)
 #undef SYSCALL_ENTRY
+};
+
+static const syscall_fn native_table[NR_NATIVE_CALLS] = {
+#define NATIVE_ENTRY(nr, name) [(nr) - FIRST_NATIVE_CALL] = sys_##name,
+	NATIVE_CALLS(NATIVE_ENTRY)
+#undef NATIVE_ENTRY
 };
 
 static const char *const names[NR_SYSCALLS] = {
@@ -49,7 +56,12 @@ static __attribute__((noinline, cold)) long missing_syscall(u32 nr)
 void do_syscall(struct trap_frame *frame)
 {
 	u32 nr = (u32)frame->orig_rax;
-	syscall_fn fn = likely(nr < NR_SYSCALLS) ? table[nr] : NULL;
+	syscall_fn fn = NULL;
+
+	if (likely(nr < NR_SYSCALLS))
+		fn = table[nr];
+	else if (nr - FIRST_NATIVE_CALL < NR_NATIVE_CALLS)
+		fn = native_table[nr - FIRST_NATIVE_CALL];
 
 	if (likely(fn))
 		frame->rax = (u64)fn(frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9);

@@ -385,4 +385,21 @@
 
 #define NR_SYSCALLS 463
 
+/* Our own, far from Linux's numbers: ports and what is built on them (user/include/fl_port.h). */
+#define NATIVE_CALLS(SYSCALL)					\
+	SYSCALL(1024, port_create) \
+	SYSCALL(1025, port_call) \
+	SYSCALL(1026, port_receive) \
+	SYSCALL(1027, port_reply) \
+	SYSCALL(1028, port_reply_receive) \
+	SYSCALL(1029, port_call_words) \
+	SYSCALL(1030, port_reply_receive_words) \
+	SYSCALL(1031, port_lent_read) \
+	SYSCALL(1032, port_lent_write) \
+	SYSCALL(1033, family_claim) \
+	SYSCALL(1034, family_ready)
+
+#define FIRST_NATIVE_CALL 1024
+#define NR_NATIVE_CALLS 11
+
 #endif

@@ -1,0 +1,643 @@
+/*
+ * Ports: how a call gets from one task to another and back.
+ *
+ * The fast path. A server that waits lies in port->idle. A caller that finds one there gives it the words, goes to sleep and
+ * hands its CPU over: schedule_to() switches without a choice and without the run queue's heap. The server replies and waits
+ * again in one system call, and hands the CPU back the same way. The server runs in the caller's time slice, and what it uses
+ * counts for the caller (kernel/sched.c, __schedule()).
+ *
+ * Two rules that are easy to break:
+ *
+ *	A sleeper sets its state before it can be found in a list of the port, else the other side's wake-up is lost.
+ *
+ *	A record of a waiter leaves its list only when the operation has succeeded: a reply that is too long leaves the call where
+ *	it is.
+ *
+ * Several CPUs: everything a call writes lies in the port, in the two tasks and on their stacks. Two pairs on two ports share
+ * no line that is written.
+ */
+#include "kernel/port.h"
+
+#include "kernel/errno.h"
+#include "kernel/process.h"
+#include "kernel/string.h"
+#include "mm/slab.h"
+
+#define NR_TOKEN_LISTS	8u
+/* The states of a caller. One that has left the call meanwhile and waits for something else may be woken for nothing, but not from a sleep that expects none. */
+#define CALLER_SLEEPS	(TASK_INTERRUPTIBLE | TASK_WAKEKILL)
+
+/* A server thread that waits; on its stack. */
+struct idle_server {
+	struct list_head node;		/* P  empty: it has been given something, or left */
+	struct task	*task;
+	bool		 words_only;
+	int		 result;	/* P  valid once off the list: 0, -EPIPE */
+	struct port_received *r;	/* P  filled in by the caller */
+};
+
+/*
+ *   I  constant   P  lock   A  atomic
+ */
+struct port {
+	struct spinlock	 lock;		/* LOCK_PORT */
+	bool		 dead;		/* P  no receiving end is open any more */
+	bool		 polled;	/* set for good by the first poll */
+	struct list_head idle;		/* P  servers that wait; the last to come is the first to go: its caches are warm */
+	struct list_head queue;		/* P  calls that wait for a server */
+	u64		 last_token;	/* P */
+	struct list_head delivered[NR_TOKEN_LISTS];	/* P  calls without reply yet, by token */
+	struct list_head owners;	/* P */
+	struct wait_queue wait;		/* pollers of the receiving end */
+	u32		 nr_callers;	/* A  calling ends */
+	struct refcount	 refs;		/* files, kernel users */
+};
+
+static const struct file_ops receive_fops, call_fops;
+
+/* -- life -- */
+
+static struct port *port_alloc(void)
+{
+	struct port *p = kzalloc(sizeof(*p), GFP_KERNEL);
+
+	if (!p)
+		return NULL;
+	spin_lock_init(&p->lock, LOCK_PORT);
+	INIT_LIST_HEAD(&p->idle);
+	INIT_LIST_HEAD(&p->queue);
+	INIT_LIST_HEAD(&p->owners);
+	for (unsigned int i = 0; i < NR_TOKEN_LISTS; i++)
+		INIT_LIST_HEAD(&p->delivered[i]);
+	wait_queue_init(&p->wait);
+	refcount_set(&p->refs, 1);
+	return p;
+}
+
+void port_get(struct port *p)
+{
+	refcount_inc(&p->refs);
+}
+
+void port_put(struct port *p)
+{
+	if (refcount_dec_and_test(&p->refs))
+		kfree(p);
+}
+
+static struct file *port_file(struct port *p, bool receiving)
+{
+	struct file *f = anon_file_create(receiving ? "[port:receive]" : "[port:call]", receiving ? &receive_fops : &call_fops, p, O_RDWR);
+
+	if (!IS_ERR(f)) {
+		port_get(p);
+		if (!receiving)
+			__atomic_fetch_add(&p->nr_callers, 1, __ATOMIC_RELAXED);
+	}
+	return f;
+}
+
+int port_create_files(struct file *ends[2])
+{
+	struct port *p = port_alloc();
+
+	if (!p)
+		return -ENOMEM;
+	ends[0] = port_file(p, true);
+	ends[1] = IS_ERR(ends[0]) ? ends[0] : port_file(p, false);
+	if (IS_ERR(ends[1]) && !IS_ERR(ends[0]))
+		file_put(ends[0]);
+	port_put(p);
+	return IS_ERR(ends[1]) ? (int)PTR_ERR(ends[1]) : 0;
+}
+
+struct port *file_port(struct file *f, bool receiving)
+{
+	return f->ops == (receiving ? &receive_fops : &call_fops) ? f->private : NULL;
+}
+
+struct port_payload *port_payload_alloc(u32 len)
+{
+	struct port_payload *pl = kmalloc(sizeof(*pl) + len, GFP_KERNEL);
+
+	if (pl) {
+		pl->len = len;
+		pl->nr_files = 0;
+	}
+	return pl;
+}
+
+void port_payload_free(struct port_payload *pl)
+{
+	if (!pl)
+		return;
+	for (u32 i = 0; i < pl->nr_files; i++)
+		file_put(pl->file[i]);
+	kfree(pl);
+}
+
+/* -- the two sides meet. All with the port's lock held -- */
+
+static struct list_head *token_list(struct port *p, u64 token)
+{
+	return &p->delivered[token % NR_TOKEN_LISTS];
+}
+
+static struct port_call *find_locked(struct port *p, u64 token)
+{
+	struct port_call *call;
+
+	list_for_each_entry(call, token_list(p, token), node)
+		if (call->token == token)
+			return call;
+	return NULL;
+}
+
+static bool more_than_words(const struct port_call *call)
+{
+	return call->payload || call->lent;
+}
+
+/* The server has it from here. @call is off the queue; a one-way call is used up, and the caller's to free. */
+static void deliver_locked(struct port *p, struct port_call *call, struct port_received *r)
+{
+	memcpy(r->word, call->word, sizeof(r->word));
+	r->payload = call->payload;
+	r->lent_len = call->lent ? call->lent->len : 0;
+	r->lent_rights = call->lent ? call->lent->rights : 0;
+	r->pid = call->pid;
+	r->uid = call->uid;
+	r->gid = call->gid;
+	call->payload = NULL;
+	if (call->one_way) {
+		r->token = 0;
+		return;
+	}
+	call->state = CALL_DELIVERED;
+	r->token = call->token = ++p->last_token;
+	list_add(&call->node, token_list(p, call->token));
+}
+
+/* An idle server, off the list; NULL: none. Its result: -EMSGSIZE if it cannot take @call and has to come back with the long form. */
+static struct idle_server *take_idle_locked(struct port *p, const struct port_call *call)
+{
+	struct idle_server *s = list_first_entry_or_null(&p->idle, struct idle_server, node);
+
+	if (s) {
+		s->result = s->words_only && more_than_words(call) ? -EMSGSIZE : 0;
+		list_del_init(&s->node);
+	}
+	return s;
+}
+
+/*
+ * Gives @call to an idle server or puts it into the queue. The server's task, to be woken (it stays valid while preemption is off), or
+ * NULL. -EPIPE in *err: nobody will ever receive.
+ */
+static struct task *send_locked(struct port *p, struct port_call *call, int *err)
+{
+	*err = p->dead ? -EPIPE : 0;
+	if (p->dead)
+		return NULL;
+	struct idle_server *s = take_idle_locked(p, call);
+
+	if (s && !s->result) {
+		deliver_locked(p, call, s->r);
+		return s->task;
+	}
+	call->state = CALL_QUEUED;
+	list_add_tail(&call->node, &p->queue);
+	return s ? s->task : NULL;
+}
+
+/* -- calling -- */
+
+void port_call_init(struct port_call *call)
+{
+	const struct process *proc = current->process;
+
+	memset(call, 0, sizeof(*call));
+	call->caller = current;
+	call->pid = (u32)proc->tgid;
+	call->uid = READ_ONCE(proc->creds.euid);
+	call->gid = READ_ONCE(proc->creds.egid);
+}
+
+/* Takes back a call that is not DONE. False: it is. */
+static bool take_back(struct port *p, struct port_call *call, struct port_payload **payload, bool *was_queued)
+{
+	spin_lock(&p->lock);
+	bool mine = call->state != CALL_DONE;
+
+	if (mine) {
+		*was_queued = call->state == CALL_QUEUED;
+		*payload = call->payload;
+		call->payload = NULL;
+		list_del(&call->node);
+		call->state = CALL_DONE;
+	}
+	spin_unlock(&p->lock);
+	return mine;
+}
+
+/* A wake-up that was not the reply: time is up, or a signal. 0: go on sleeping. */
+static int why_awake(unsigned int state, u64 deadline)
+{
+	if (deadline != UINT64_MAX && ktime_get_ns() >= deadline)
+		return -ETIMEDOUT;
+	if (state == TASK_INTERRUPTIBLE ? signal_pending() : fatal_signal_pending())
+		return -EINTR;
+	return 0;
+}
+
+static __noinline int give_up(struct port *p, struct port_call *call, int err)
+{
+	struct port_payload *payload = NULL;
+	bool was_queued;
+
+	if (!take_back(p, call, &payload, &was_queued))
+		return call->result;
+	if (call->lent)
+		port_lent_revoke(call->lent);
+	port_payload_free(payload);
+	/* Nobody has seen it: the same call may be made again after the signal. */
+	return err == -EINTR && was_queued ? -ERESTARTSYS : err;
+}
+
+/* Has the reply come? With the acquire that lets the caller read it without the lock; the replier is through with the record. */
+static bool is_done(const struct port_call *call)
+{
+	return __atomic_load_n(&call->state, __ATOMIC_ACQUIRE) == CALL_DONE;
+}
+
+/* Sleeps and gives the CPU to @t, if that waits for us. Preemption is off on entry, on when it returns. */
+static void hand_over(struct task *t, unsigned int mode, u64 deadline)
+{
+	if (deadline == UINT64_MAX) {
+		schedule_to(t, mode);
+		return;
+	}
+	timer_arm(&current->sleep_timer, deadline);
+	schedule_to(t, mode);
+	timer_cancel(&current->sleep_timer);
+}
+
+int port_call(struct port *p, struct port_call *call, s64 timeout, unsigned int state)
+{
+	u64 deadline = timeout < 0 ? UINT64_MAX : ktime_get_ns() + (u64)timeout;
+	int err;
+
+	preempt_disable();			/* keeps the server's task, and the CPU that we hand over */
+	set_current_state(state);
+	spin_lock(&p->lock);
+	struct task *server = send_locked(p, call, &err);
+
+	spin_unlock(&p->lock);
+	if (unlikely(err)) {
+		preempt_enable();
+	} else if (likely(server)) {
+		hand_over(server, TASK_INTERRUPTIBLE, deadline);
+	} else {
+		preempt_enable();
+		if (READ_ONCE(p->polled))
+			wake_up_poll(&p->wait, POLLIN | POLLRDNORM);
+		schedule_until(deadline);
+	}
+	while (!err && !is_done(call)) {
+		err = why_awake(state, deadline);
+		if (err) {
+			err = give_up(p, call, err);
+			break;
+		}
+		set_current_state(state);
+		if (is_done(call))
+			break;
+		schedule_until(deadline);
+	}
+	WRITE_ONCE(current->state, TASK_RUNNING);
+	err = err ? err : call->result;
+	if (unlikely(err)) {
+		port_payload_free(call->payload);
+		call->payload = NULL;
+	}
+	return err;
+}
+
+int port_post(struct port *p, struct port_call *call)
+{
+	int err;
+
+	call->one_way = true;
+	preempt_disable();
+	spin_lock(&p->lock);
+	struct task *server = send_locked(p, call, &err);
+	bool used_up = err || call->state != CALL_QUEUED;
+
+	spin_unlock(&p->lock);
+	if (server)
+		wake_up_state(server, TASK_INTERRUPTIBLE);
+	preempt_enable();
+	if (!err && READ_ONCE(p->polled))
+		wake_up_poll(&p->wait, POLLIN | POLLRDNORM);
+	if (used_up) {
+		if (err)
+			port_payload_free(call->payload);
+		kfree(call);
+	}
+	return err;
+}
+
+/* -- receiving -- */
+
+/* From the queue. 0, -EMSGSIZE, -EPIPE; -EAGAIN: empty, and @s (if not NULL) waits in the list of idle servers now. */
+static int receive_or_queue(struct port *p, struct port_received *r, bool words_only, struct idle_server *s)
+{
+	struct port_call *used_up = NULL;
+	int err = 0;
+
+	spin_lock(&p->lock);
+	struct port_call *call = list_first_entry_or_null(&p->queue, struct port_call, node);
+
+	if (!call) {
+		err = -EAGAIN;
+		if (s)
+			list_add(&s->node, &p->idle);
+	} else if (words_only && more_than_words(call)) {
+		err = -EMSGSIZE;
+	} else {
+		list_del_init(&call->node);
+		deliver_locked(p, call, r);
+		if (call->one_way)
+			used_up = call;
+	}
+	spin_unlock(&p->lock);
+	if (used_up)
+		kfree(used_up);
+	return err;
+}
+
+/* Out of the list of idle servers. False: a caller has been quicker, and r is filled in (or result says why not). */
+static bool leave_idle(struct port *p, struct idle_server *s)
+{
+	spin_lock(&p->lock);
+	bool left = !list_empty(&s->node);
+
+	if (left)
+		list_del_init(&s->node);
+	spin_unlock(&p->lock);
+	return left;
+}
+
+static bool is_served(const struct idle_server *s)
+{
+	const struct list_head *n = __atomic_load_n(&s->node.next, __ATOMIC_ACQUIRE);
+
+	return n == &s->node && __atomic_load_n(&s->node.prev, __ATOMIC_ACQUIRE) == n;
+}
+
+/* @next: a caller whose call was just answered, and who gets our CPU; NULL: nobody. Preemption is off if @next, on when it returns. */
+static int wait_idle(struct port *p, struct idle_server *s, s64 timeout, struct task *next)
+{
+	u64 deadline = timeout < 0 ? UINT64_MAX : ktime_get_ns() + (u64)timeout;
+
+	if (next)
+		hand_over(next, CALLER_SLEEPS, deadline);
+	else
+		schedule_until(deadline);
+	while (!is_served(s)) {
+		int err = why_awake(TASK_INTERRUPTIBLE, deadline);
+
+		if (err && leave_idle(p, s)) {
+			set_current_state(TASK_RUNNING);
+			return err == -EINTR && timeout < 0 ? -ERESTARTSYS : err;
+		}
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (is_served(s))
+			break;
+		schedule_until(deadline);
+	}
+	WRITE_ONCE(current->state, TASK_RUNNING);
+	/* The one who took us off the list may still hold the lock, and our record: it is on this stack. */
+	spin_lock(&p->lock);
+	spin_unlock(&p->lock);
+	return s->result;
+}
+
+static int receive_after(struct port *p, struct port_received *r, bool words_only, s64 timeout, struct task *next)
+{
+	struct idle_server s = { .task = current, .words_only = words_only, .r = r };
+
+	INIT_LIST_HEAD(&s.node);
+	if (timeout)
+		set_current_state(TASK_INTERRUPTIBLE);
+	int err = receive_or_queue(p, r, words_only, timeout ? &s : NULL);
+
+	if (err == -EAGAIN && timeout)
+		return wait_idle(p, &s, timeout, next);
+	if (timeout)
+		set_current_state(TASK_RUNNING);
+	if (next) {
+		wake_up_state(next, CALLER_SLEEPS);
+		preempt_enable();
+	}
+	return err;
+}
+
+int port_receive(struct port *p, struct port_received *r, bool words_only, s64 timeout)
+{
+	return receive_after(p, r, words_only, timeout, NULL);
+}
+
+/* -- replying -- */
+
+static bool fits(const struct port_call *call, const struct port_payload *payload)
+{
+	return !payload || (!call->words_only && payload->len <= call->room);
+}
+
+/* What a reply says. */
+struct answer { u64 token; int result; const u64 *word; struct port_payload *payload; };
+
+/* 0 and the task to wake, for as long as preemption is off; -ESRCH, -EMSGSIZE. */
+static int finish_call(struct port *p, const struct answer *a, struct task **caller)
+{
+	int err = 0;
+
+	spin_lock(&p->lock);
+	struct port_call *call = find_locked(p, a->token);
+
+	if (!call)
+		err = -ESRCH;
+	else if (!fits(call, a->payload))
+		err = -EMSGSIZE;
+	if (err)
+		goto unlock;
+
+	/* Nothing below this line can fail. */
+	list_del(&call->node);
+	if (a->word)
+		memcpy(call->word, a->word, sizeof(call->word));
+	call->payload = a->payload;
+	call->result = a->result;
+	*caller = call->caller;
+	if (call->lent)
+		port_lent_revoke(call->lent);
+	if (call->replied)
+		call->replied(call);
+	/* Last: from here the caller may return, and its stack with the record. */
+	__atomic_store_n(&call->state, CALL_DONE, __ATOMIC_RELEASE);
+unlock:
+	spin_unlock(&p->lock);
+	return err;
+}
+
+static int answer(struct port *p, const struct answer *a)
+{
+	struct task *caller;
+
+	preempt_disable();
+	int err = finish_call(p, a, &caller);
+
+	if (!err)
+		wake_up_state(caller, CALLER_SLEEPS);
+	preempt_enable();
+	return err;
+}
+
+int port_reply(struct port *p, u64 token, const u64 word[FL_WORDS], struct port_payload *payload)
+{
+	struct answer a = { .token = token, .word = word, .payload = payload };
+
+	return answer(p, &a);
+}
+
+void port_refuse(struct port *p, u64 token, int error)
+{
+	struct answer a = { .token = token, .result = error };
+
+	(void)answer(p, &a);
+}
+
+int port_reply_receive(struct port *p, u64 token, struct port_received *r, struct port_payload *payload, bool words_only, s64 timeout)
+{
+	struct task *caller = NULL;
+
+	preempt_disable();
+	struct answer a = { .token = token, .word = r->word, .payload = payload };
+	int err = token ? finish_call(p, &a, &caller) : -ESRCH;
+
+	if (err) {
+		preempt_enable();
+		port_payload_free(payload);
+		caller = NULL;
+	}
+	return receive_after(p, r, words_only, timeout, caller);
+}
+
+struct port_lent *port_lent_of(struct port *p, u64 token)
+{
+	spin_lock(&p->lock);
+	struct port_call *call = find_locked(p, token);
+	struct port_lent *l = call ? call->lent : NULL;
+
+	if (l)
+		refcount_inc(&l->refs);
+	spin_unlock(&p->lock);
+	return l;
+}
+
+/* -- the end -- */
+
+int port_add_owner(struct port *p, struct port_owner *owner)
+{
+	spin_lock(&p->lock);
+	int err = p->dead ? -EPIPE : 0;
+
+	if (!err)
+		list_add(&owner->node, &p->owners);
+	spin_unlock(&p->lock);
+	return err;
+}
+
+/* Ends one call of a port that nobody serves any more. Lock held. A one-way call is freed by the caller: @orphans. */
+static void break_call(struct port_call *call, struct list_head *orphans)
+{
+	if (call->one_way) {
+		list_move(&call->node, orphans);
+		return;
+	}
+	struct task *caller = call->caller;
+
+	list_del(&call->node);
+	if (call->lent)
+		port_lent_revoke(call->lent);
+	call->result = -EPIPE;
+	__atomic_store_n(&call->state, CALL_DONE, __ATOMIC_RELEASE);
+	wake_up_state(caller, CALLER_SLEEPS);	/* in the lock, so preemption is off: the task is still there */
+}
+
+/* The last receiving end is closed: all who wait get EPIPE. Threads of the server that still receive hold the file, so there are none. */
+static void receive_release(struct file *f)
+{
+	struct port *p = f->private;
+	struct port_call *call, *next;
+	struct port_owner *owner;
+	LIST_HEAD(orphans);
+
+	spin_lock(&p->lock);
+	p->dead = true;
+	list_for_each_entry_safe(call, next, &p->queue, node)
+		break_call(call, &orphans);
+	for (unsigned int i = 0; i < NR_TOKEN_LISTS; i++)
+		list_for_each_entry_safe(call, next, &p->delivered[i], node)
+			break_call(call, &orphans);
+	spin_unlock(&p->lock);
+	list_for_each_entry_safe(call, next, &orphans, node) {
+		port_payload_free(call->payload);
+		kfree(call);
+	}
+	while (!list_empty(&p->owners)) {	/* nobody adds to those of a dead port */
+		owner = list_first_entry(&p->owners, struct port_owner, node);
+		list_del(&owner->node);
+		owner->died(owner);
+	}
+	port_put(p);
+}
+
+static void call_release(struct file *f)
+{
+	struct port *p = f->private;
+
+	if (__atomic_sub_fetch(&p->nr_callers, 1, __ATOMIC_ACQ_REL) == 0)
+		__wake_up(&p->wait, TASK_NORMAL, 0, POLLHUP);
+	port_put(p);
+}
+
+static u32 receive_poll(struct file *f, struct poll_table *pt)
+{
+	struct port *p = f->private;
+	u32 bits = 0;
+
+	if (pt && !READ_ONCE(p->polled))
+		WRITE_ONCE(p->polled, true);
+	poll_wait(f, &p->wait, pt);
+	spin_lock(&p->lock);			/* pairs with a caller's: it sees polled, or we its call */
+	if (!list_empty(&p->queue))
+		bits |= POLLIN | POLLRDNORM;
+	if (!READ_ONCE(p->nr_callers) && list_empty(&p->owners))
+		bits |= POLLHUP;
+	spin_unlock(&p->lock);
+	return bits;
+}
+
+/* Calling never waits for room; only the death of the other side is news. */
+static u32 call_poll(struct file *f, struct poll_table *pt)
+{
+	struct port *p = f->private;
+
+	(void)pt;
+	return READ_ONCE(p->dead) ? POLLERR | POLLHUP | POLLOUT : POLLOUT | POLLWRNORM;
+}
+
+static const struct file_ops receive_fops = { .poll = receive_poll, .release = receive_release };
+static const struct file_ops call_fops = { .poll = call_poll, .release = call_release };
