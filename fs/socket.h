@@ -141,14 +141,20 @@ static inline u64 sock_deadline(u64 timeo) { return timeo ? ktime_get_ns() + tim
 		: __wait_event(wq, cond, TASK_INTERRUPTIBLE, exclusive, _end - _now);		\
 	_err == -ETIMEDOUT ? -EAGAIN : _err == -ERESTARTSYS && _end ? -EINTR : _err; })
 
+/*
+ * The condition has been made true, perhaps only under a spin lock; the fence orders it before the look at the queue. A waiter does the
+ * same the other way round: he queues himself (a full barrier), then looks at the condition.
+ */
 static inline void sock_wake_readers(struct socket *sock)
 {
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (wait_queue_active(&sock->rd_wait))
 		wake_up_sync_poll(&sock->rd_wait, POLLIN | POLLRDNORM | POLLRDBAND);
 }
 
 static inline void sock_wake_writers(struct socket *sock)
 {
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (wait_queue_active(&sock->wr_wait))
 		wake_up_sync_poll(&sock->wr_wait, POLLOUT | POLLWRNORM | POLLWRBAND);
 }
@@ -159,5 +165,7 @@ void sock_wake_all(struct socket *sock);
 /* fs/unix.c */
 struct socket *unix_create(int type, int protocol);	/* ERR_PTR */
 int unix_socketpair(struct socket *a, struct socket *b);
+/* fs/socket_server.c */
+struct socket *server_create(int family, int type, int protocol);	/* ERR_PTR: -EAFNOSUPPORT if no server has ever claimed the family */
 
 #endif

@@ -74,7 +74,7 @@ static struct socket *create(int family, int type, int protocol)
 		return ERR_PTR(-EINVAL);
 	if (family == AF_UNIX)
 		return unix_create(type, protocol);
-	return ERR_PTR(-EAFNOSUPPORT);
+	return server_create(family, type, protocol);
 }
 
 /* Gives @sock a file and @fd. Takes both over, also when it fails. */

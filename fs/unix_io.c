@@ -476,8 +476,7 @@ static void room_in_queue(struct unix_sock *u)
 {
 	struct unix_sock *s;
 
-	if (wait_queue_active(&u->room_wait))
-		wake_up(&u->room_wait);
+	wake_up(&u->room_wait);
 	if (list_empty(&u->senders))
 		return;
 	spin_lock(&u->lock);
