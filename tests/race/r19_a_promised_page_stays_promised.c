@@ -29,6 +29,15 @@ static void drop_and_touch(struct racer *r)
 	}
 }
 
+/* Peer: finds none, for those that are free are promised. */
+static void steal(void)
+{
+	if (common->word[0])
+		take_free_pages();
+	else
+		sleep_ms(1);
+}
+
 static void map_it(long left)
 {
 	map = map_huge(PAGES, RW, HUGE_ANON, -1);
@@ -41,9 +50,11 @@ static void racing(void)
 {
 	struct racer racers[] = { { .round = drop_and_touch } };
 
+	/* Before the mapping is made: a page that a child has too does not come free. */
+	peer_start(steal);
+	peer_start(steal);
 	map_it(0);
-	peer_start(take_free_pages);		/* finds none: only those that are promised are free */
-	peer_start(take_free_pages);
+	common->word[0] = 1;
 	race(RACE_SECONDS, racers, 1);
 	peers_end();
 }
@@ -64,8 +75,8 @@ static void in_steps(void)
 	struct peer *thief;
 	long value = 1;
 
-	map_it(0);
 	thief = peer_start(NULL);
+	map_it(0);
 	MUST(madvise(map, HUGE, MADV_DONTNEED) == 0);
 	CHECK_EQUAL(SIGBUS, puppet(thief, take_one, 0));
 	if (touch((volatile long *)map, true, &value)) {

@@ -95,7 +95,7 @@ static void forced(void)
 	CHECK_EQUAL(canary(1, 0), *(volatile long *)private);
 	actor_create(&faulter, write_second, NULL);
 	actor_create(&puncher, punch_first, NULL);
-	actor_start_and_hold(&faulter, "hugetlb_page_ready");
+	actor_start_and_hold(&faulter, "hugetlb_copied");
 	actor_try(&puncher);
 	go();
 	actor_join(&faulter);
