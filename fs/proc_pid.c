@@ -595,18 +595,14 @@ static ssize_t mem_transfer(struct file *f, struct iov_iter *it, loff_t *pos, bo
 static ssize_t mem_read(struct file *f, struct iov_iter *to, loff_t *pos) { return mem_transfer(f, to, pos, false); }
 static ssize_t mem_write(struct file *f, struct iov_iter *from, loff_t *pos) { return mem_transfer(f, from, pos, true); }
 
-/* Offsets are addresses: any value is fine, the kernel half too (it cannot be read anyway). */
+/* Offsets are addresses: any value is fine, the kernel half too (it cannot be read anyway). lseek holds pos_lock if need be. */
 static loff_t mem_llseek(struct file *f, loff_t off, int whence)
 {
-	mutex_lock(&f->pos_lock);
-	loff_t ret = -EINVAL;
-
 	if (whence == 0)
-		ret = f->pos = off;
-	else if (whence == 1)
-		ret = f->pos = f->pos + off;
-	mutex_unlock(&f->pos_lock);
-	return ret;
+		return f->pos = off;
+	if (whence == 1)
+		return f->pos = f->pos + off;
+	return -EINVAL;
 }
 
 static const struct file_ops pagemap_fops = {
