@@ -21,6 +21,7 @@
 #include "kernel/mutex.h"
 #include "kernel/panic.h"
 #include "kernel/printk.h"
+#include "kernel/race.h"
 #include "kernel/sched.h"
 #include "kernel/signal.h"
 #include "kernel/string.h"
@@ -394,6 +395,7 @@ static void shrink(struct hstate *h, u64 count)
 		h->nr--;
 		spin_unlock(&h->lock);
 		release_to_buddies(page);
+		race_window("hugetlb_pool_shrinks");
 		cond_resched();
 		spin_lock(&h->lock);
 	}

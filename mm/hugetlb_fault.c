@@ -117,6 +117,7 @@ static inline bool lock_unchanged(struct huge_fault *f)
 /* An answer that somebody will see, so the entry is looked at under its lock first. */
 static vm_fault_t answer(struct huge_fault *f, vm_fault_t ret)
 {
+	race_window("hugetlb_answer");
 	if (!lock_unchanged(f))
 		return 0;
 	huge_entry_unlock(&f->e);

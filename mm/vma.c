@@ -301,6 +301,7 @@ int vma_split_nolimit(struct vma *vma, uintptr_t addr)
 		return -ENOMEM;
 
 	/* Nothing below this line can fail. */
+	race_window("vma_split");
 	vma_write_lock(vma);
 	new->start = addr;
 	new->pgoff += (addr - vma->start) >> PAGE_SHIFT;
