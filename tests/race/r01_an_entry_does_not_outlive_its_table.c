@@ -7,6 +7,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: hugetlb.sync=none unsafe
+ * shows: a fault wrote into a table|PANIC
  */
 #include "hugetlb.h"
 
@@ -124,7 +126,7 @@ static void forced(void)
 	CHECK_EQUAL(1, is_present(1));			/* of which we have touched nothing: the table is shared */
 	actor_create(&faulter, read_new_page, NULL);
 	actor_create(&dropper, drop, NULL);
-	actor_start_and_hold(&faulter, "hugetlb_entry_found");
+	actor_start_and_hold(&faulter, "hugetlb_fault_walked");
 	actor_try(&dropper);
 	bool taken_away = dropper.done;
 	go();

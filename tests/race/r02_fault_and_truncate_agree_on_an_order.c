@@ -84,7 +84,7 @@ static void forced(void)
 	map_window(0, GIB, RW);
 	actor_create(&faulter, first_fault, NULL);
 	actor_create(&cutter, truncate_all, NULL);
-	start_and_hold(&faulter, "pmd_share_begin", "vma recheck");
+	start_and_hold(&faulter, "hugetlb_before_share", "vma recheck");
 	actor_try(&cutter);
 	go();
 	actor_join(&faulter);

@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: hugetlb.sync=none unsafe
+ * shows: PANIC
  */
 #include "hugetlb.h"
 
@@ -116,7 +118,7 @@ static void forced(void)
 	map_and_touch(0);
 	actor_create(&faulter, read_new_page, NULL);
 	actor_create(&dropper, drop, NULL);
-	actor_start_and_hold(&faulter, "hugetlb_entry_found");
+	actor_start_and_hold(&faulter, "hugetlb_fault_walked");
 	actor_try(&dropper);
 	CHECK_EQUAL(0, puppet(other, unmap, 0));
 	sleep_ms(300);				/* a grace period, if tables wait for one */

@@ -8,6 +8,8 @@
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
  * only: faultline
+ * fails: hugetlb.sync=none unsafe
+ * shows: past the end of the file|an empty file has|after truncation to nothing|PANIC
  */
 #include "hugetlb.h"
 
@@ -105,7 +107,7 @@ static void forced(void)
 	map_file();
 	actor_create(&faulter, fault_last, NULL);
 	actor_create(&cutter, cut_all, NULL);
-	actor_start_and_hold(&faulter, "hugetlb_before_insert");
+	actor_start_and_hold(&faulter, "hugetlb_page_ready");
 	actor_try(&cutter);
 	go();
 	actor_join(&faulter);

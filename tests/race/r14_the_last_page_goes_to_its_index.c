@@ -86,7 +86,7 @@ static void forced(void)
 	map = map_huge(1, RW, MAP_SHARED | MAP_NORESERVE, huge_fd);
 	actor_create(&one, touch_once, NULL);
 	actor_create(&two, touch_once, NULL);
-	actor_start_and_hold(&one, "hugetlb_before_insert");
+	actor_start_and_hold(&one, "hugetlb_page_ready");
 	actor_try(&two);
 	go();
 	actor_join(&one);

@@ -71,7 +71,7 @@ static void forced(void)
 	map_it();
 	actor_create(&dropper, drop_once, NULL);
 	actor_create(&toucher, touch_once, NULL);
-	actor_start_and_hold(&dropper, "hugetlb_dontneed_before_flush");
+	actor_start_and_hold(&dropper, "hugetlb_zapped");
 	actor_try(&toucher);
 	go();
 	actor_join(&dropper);

@@ -126,7 +126,7 @@ static void forced(void)
 	leave_in_pool(0, &hog_len);
 	other = peer_start(NULL);
 	actor_create(&owner, write_once, NULL);
-	actor_start_and_hold(&owner, "hugetlb_take_from_children");
+	actor_start_and_hold(&owner, "hugetlb_cow_no_page");
 	other->call = child_writes;
 	sleep_ms(200);
 	go();
