@@ -1,5 +1,4 @@
 /*
  * The demonstration program runs, and finds its own memory right.
- * only: linux
  */
 #include "user/demo/uffd_migrate.c"

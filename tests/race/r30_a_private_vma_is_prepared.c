@@ -35,10 +35,12 @@ static void fresh_mapping(struct racer *r)
 		file = make_memfd(4, 0);
 	else
 		flags |= MAP_ANONYMOUS;
-	MUST(mmap(place, 3 * PAGE, RW, flags, file, 0) == place);
+	/* Read-only first: a mapping that will be written may have been prepared when it was made. Filling does not ask for rights. */
+	MUST(mmap(place, 3 * PAGE, r->rounds % 4 < 2 ? PROT_READ : RW, flags, file, 0) == place);
 	MUST(uffd_register(fd, place + PAGE, PAGE, MISSING) == 0);	/* now three VMAs, side by side */
 	neighbour = place;
 	CHECK_EQUAL((long)PAGE, uffd_copy(fd, place + PAGE, source('c', PAGE), PAGE, 0));
+	MUST(mprotect(place, 3 * PAGE, RW) == 0);
 	pid_t pid = (pid_t)syscall(SYS_fork);
 	if (!pid) {
 		bool ok = place[PAGE] == 'c';

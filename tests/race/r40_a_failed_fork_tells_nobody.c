@@ -29,7 +29,9 @@ static void serve(struct manager *m, const struct uffd_msg *msg)
 
 static void set_up(void)
 {
-	area = map_alone(PAGES, RW);
+	/* Below everything else, so that most of what fork allocates comes after the context for the child. */
+	area = mmap((void *)0x10000ul, PAGES * PAGE, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+	MUST(area != MAP_FAILED);
 	fd = open_uffd(UFFD_FEATURE_EVENT_FORK);
 	memset(area, 1, 2 * PAGE);
 	MUST(uffd_register(fd, area, PAGES * PAGE, MISSING | WP) == 0);
