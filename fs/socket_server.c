@@ -256,8 +256,10 @@ static struct socket *server_accept(struct socket *sock, bool nonblock)
 			return ERR_PTR(err);
 		if (worth_asking(s, READ_BITS) && (READ_ONCE(s->family->port) || !nonblock)) {
 			child = try_accept(s);
-			if (child)
+			if (child && PTR_ERR(child) != -ENETDOWN)
 				return IS_ERR(child) ? (struct socket *)child : &child->sock;
+			if (child && !deadline)
+				continue;	/* no server, and none has come: a listener is patient */
 		}
 		if (nonblock)
 			return ERR_PTR(-EAGAIN);
@@ -440,6 +442,8 @@ static ssize_t recv_wait(struct server_sock *s, struct sock_msg *m, void *bulk, 
 		ret = worth_asking(s, READ_BITS) && (READ_ONCE(s->family->port) || !(m->flags & MSG_DONTWAIT)) ? recv_once(s, m, bulk, size) : -EAGAIN;
 		if (ret == -ECONNRESET && READ_ONCE(s->broken))
 			continue;		/* told by the error that the socket has */
+		if (ret == -ENETDOWN && !deadline && !(m->flags & MSG_DONTWAIT))
+			continue;		/* no server yet: data cannot have come either */
 		if (ret != -EAGAIN || (m->flags & MSG_DONTWAIT))
 			return ret;
 		ret = sock_wait(&sock->rd_wait, worth_asking(s, READ_BITS), true, deadline);

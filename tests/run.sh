@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run the tests, group by group, and count.
 #
-#     tests/run.sh [--slow] [GROUP]...		groups: build unit docs model guest fuzz net race race-fails stress kasan boot door gdb map book labs;
+#     tests/run.sh [--slow] [GROUP]...		groups: build unit docs ring0 model guest fuzz net race race-fails stress kasan boot door gdb map book labs;
 #						all of them without a name
 #
 # A group is a program that prints `ok: NAME`, `FAIL: NAME: WHY` and `skip: NAME: WHY` lines and, when it got to its end,
@@ -15,11 +15,11 @@ groups=()
 for word in "$@"; do
 	case $word in
 	--slow)	slow=--slow ;;
-	-*)	echo "usage: tests/run.sh [--slow] [build|unit|docs|model|guest|fuzz|net|race|race-fails|stress|kasan|boot|door|gdb|map|book|labs]..." >&2; exit 2 ;;
+	-*)	echo "usage: tests/run.sh [--slow] [build|unit|docs|ring0|model|guest|fuzz|net|race|race-fails|stress|kasan|boot|door|gdb|map|book|labs]..." >&2; exit 2 ;;
 	*)	groups+=("$word") ;;
 	esac
 done
-[ ${#groups[@]} -gt 0 ] || groups=(build unit docs model guest fuzz net race race-fails stress kasan boot door gdb map book labs)
+[ ${#groups[@]} -gt 0 ] || groups=(build unit docs ring0 model guest fuzz net race race-fails stress kasan boot door gdb map book labs)
 export SLOW=$slow
 
 has_tests() { compgen -G "tests/$1/*.c" >/dev/null || compgen -G "tests/$1/*.cc" >/dev/null || compgen -G "tests/$1/*.sh" >/dev/null; }
@@ -29,6 +29,7 @@ command_of() {
 	build)		echo tests/build.sh ;;
 	unit)		echo python3 -B tests/lib/unit_tests.py ;;
 	docs)		echo python3 -B tests/docs_check.py ;;
+	ring0)		echo python3 -B tests/ring0.py ;;
 	fuzz)		echo tests/fuzz/mm_calls.sh 1 ${slow:+60} ;;
 	net)		echo python3 -B tests/net/net.py $slow hosted fuzz ;;
 	model)		echo tests/model/run.sh ;;

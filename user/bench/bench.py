@@ -16,6 +16,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 GOALS = {
     "null_call": 130, "anon_read_fault": 500, "anon_write_fault": 800, "cow_fault": 1000, "shmem_first_write": 1300,
     "shmem_refault": 700, "pipe_round_trip": 3500, "mmap_touch_munmap_16k": 3500, "fork_exit_wait": 45000,
+    "port_round_trip": 1000,
     "uffd_missing_copy": 4500, "uffd_wp": 4097, "uffd_minor": 4100, "uffd_register_unregister": 1459,
 }
 # What Debian's kernel does when nobody tells it otherwise: later parameters win over the door's reference ones.

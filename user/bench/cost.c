@@ -12,10 +12,14 @@
 #include "cost.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../include/port.h"
 
 #define REPS	9
 #define PAGE	4096ul
@@ -172,6 +176,110 @@ static uint64_t run_pipe(unsigned long n)
 	return t;
 }
 
+static uint64_t run_unix(unsigned long n)
+{
+	int s[2];
+	char c = 0;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, s))
+		die("socketpair");
+	pid_t pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (pid == 0) {
+		close(s[0]);
+		while (read(s[1], &c, 1) == 1)
+			if (write(s[1], &c, 1) != 1)
+				_exit(1);
+		_exit(0);
+	}
+	close(s[1]);
+	if (write(s[0], &c, 1) != 1 || read(s[0], &c, 1) != 1)
+		die("socketpair warm-up");
+	uint64_t start = ticks();
+	for (unsigned long i = 0; i < n; i++)
+		if (write(s[0], &c, 1) != 1 || read(s[0], &c, 1) != 1)
+			die("socketpair");
+	uint64_t t = ticks() - start;
+	close(s[0]);
+	waitpid(pid, NULL, 0);
+	return t;
+}
+
+/* A server process that answers words, and bytes with words. 0: this kernel has no ports. */
+static pid_t port_server(int p[2])
+{
+	static char buf[FL_INLINE_MAX];
+	uint64_t w[FL_WORDS] = { 0 }, token = 0;
+	struct fl_msg m = { .buf = (uintptr_t)buf, .room = sizeof(buf) };
+	long err;
+
+	if (port_create(p, 0) < 0)
+		return 0;
+	pid_t pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (pid)
+		return pid;
+	close(p[1]);
+	while ((err = port_reply_receive_words(p[0], w, &token, -1)) == 0)
+		w[0]++;
+	if (err != -EMSGSIZE)
+		_exit(0);
+	while (port_reply_receive(p[0], &m, -1) == 0)
+		m.len = m.nr_fds = 0;
+	_exit(0);
+}
+
+static void port_end(int p[2], pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(p[0]);
+	close(p[1]);
+}
+
+/* Eight bytes there and eight back. */
+static uint64_t run_port(unsigned long n)
+{
+	int p[2];
+	uint64_t w[FL_WORDS] = { 0 };
+	pid_t pid = port_server(p);
+
+	if (!pid)
+		return 0;
+	port_call_words(p[1], w, -1);
+	uint64_t start = ticks();
+	for (unsigned long i = 0; i < n; i++)
+		if (port_call_words(p[1], w, -1))
+			die("port_call_words");
+	uint64_t t = ticks() - start;
+	port_end(p, pid);
+	return t;
+}
+
+static uint64_t run_port_4k(unsigned long n)
+{
+	static char page[PAGE];
+	int p[2];
+	struct fl_msg m = { .buf = (uintptr_t)page, .len = PAGE };
+	pid_t pid = port_server(p);
+
+	if (!pid)
+		return 0;
+	if (port_call(p[1], &m, -1))
+		die("port_call");
+	uint64_t start = ticks();
+	for (unsigned long i = 0; i < n; i++) {
+		m.len = PAGE;
+		if (port_call(p[1], &m, -1))
+			die("port_call");
+	}
+	uint64_t t = ticks() - start;
+	port_end(p, pid);
+	return t;
+}
+
 static uint64_t run_map_touch_unmap(unsigned long n)
 {
 	uint64_t start = ticks();
@@ -220,6 +328,9 @@ static const struct row {
 	{ "shmem_first_write",		run_shmem_write,	8192,	CLEAR, 1 },
 	{ "shmem_refault",		run_refault,		8192,	NOTHING, 0 },
 	{ "pipe_round_trip",		run_pipe,		1000,	NOTHING, 0 },
+	{ "unix_round_trip",		run_unix,		1000,	NOTHING, 0 },
+	{ "port_round_trip",		run_port,		4000,	NOTHING, 0 },
+	{ "port_round_trip_4k",		run_port_4k,		1000,	NOTHING, 0 },
 	{ "mmap_touch_munmap_16k",	run_map_touch_unmap,	1000,	CLEAR, 4 },
 	{ "fork_exit_wait",		run_fork,		100,	NOTHING, 0 },
 	{ "uffd_missing_copy",		run_uffd_missing,	1000,	NOTHING, 0 },
@@ -248,7 +359,8 @@ int main(int argc, char **argv)
 			wanted |= !strcmp(argv[i], row->name);
 		if (!wanted)
 			continue;
-		row->run(row->n);
+		if (!row->run(row->n))
+			continue;		/* this kernel does not have it */
 		for (int i = 0; i < REPS; i++)
 			t[i] = row->run(row->n) / row->n;
 		qsort(t, REPS, sizeof(t[0]), by_value);
