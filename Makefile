@@ -85,7 +85,7 @@ CFLAGS_mm/kasan := -O2
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
 .PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle \
-	lab grade map book FORCE
+	lab grade grade-all gradescope map book FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
 
@@ -254,6 +254,12 @@ lab: deps
 grade: export N := $(N)
 grade: deps
 	@HIDDEN="$(HIDDEN)" SEED="$(SEED)" SUBMISSION="$(SUBMISSION)" ONLY="$(ONLY)" VARIANT="$(VARIANT)" OUT="$(OUT)" python3 -B tests/labs/grade.py
+
+grade-all: deps
+	@N="$(N)" SUBMISSIONS="$(SUBMISSIONS)" OUT="$(OUT)" HIDDEN="$(HIDDEN)" SEED="$(SEED)" VARIANT="$(VARIANT)" python3 -B tests/labs/grade_all.py
+
+gradescope:
+	@N="$(N)" HIDDEN="$(HIDDEN)" VARIANT="$(VARIANT)" python3 -B tests/labs/gradescope.py
 
 # --- The book, as a site ----------------------------------------------------------------------------------------------------------
 book:

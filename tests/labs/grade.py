@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -92,13 +93,20 @@ def build_test(test, tree, output):
     program = os.path.join(output, test.name)
     done = subprocess.run(["musl-gcc", "-std=gnu11", "-static", "-O2", "-g1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-pthread",
                            "-I", tree, "-I", os.path.join(tree, "tests/guest"), "-I", os.path.join(tree, "tests/race"),
-                           "-o", program, test.path, *str(test.get("libs", "")).split()], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL)
+                           "-o", program, test.path, *str(test.get("libs", "")).split()], capture_output=True, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL, preexec_fn=limit_compiler)
     return None if done.returncode == 0 else done.stderr[-3000:]
 
 
 class BuildFailed(Exception):
     pass
+
+
+def limit_compiler():
+    """A source may be written to keep the compiler busy for ever, or to fill memory and disk with it."""
+    resource.setrlimit(resource.RLIMIT_CPU, (300, 300))		# for each process: no honest file takes ten seconds
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 20, 256 << 20))
 
 
 def build_kernels(tree, wanted, output=None, warnings=None):
@@ -109,7 +117,7 @@ def build_kernels(tree, wanted, output=None, warnings=None):
     os.makedirs(o, exist_ok=True)
     lock = os.path.join(o, ".lock-make")
     done = subprocess.run(["flock", lock, "make", "-s", f"-j{os.cpu_count()}", "-C", tree, *([f"O={o}"] if output else []), *targets],
-                          env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+                          env=environment, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, preexec_fn=limit_compiler)
     if done.returncode:
         raise BuildFailed((done.stderr + done.stdout)[-6000:])
     if warnings is not None:
@@ -144,6 +152,14 @@ def make_tree(directory, change):
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return directory
+
+
+def root_of(submission):
+    """Archives often have one directory more at the top."""
+    inside = [d for d in os.listdir(submission) if os.path.isdir(os.path.join(submission, d)) and not d.startswith((".", "__"))]
+    if "kernel" not in inside and len(inside) == 1 and os.path.isdir(os.path.join(submission, inside[0], "kernel")):
+        return os.path.join(submission, inside[0])
+    return submission
 
 
 def overlay(tree, submission):
@@ -412,6 +428,7 @@ def main():
     hidden, submission = (os.path.abspath(os.path.expanduser(p)) if p else "" for p in (setting("HIDDEN"), setting("SUBMISSION")))
     if submission and not os.path.isdir(submission):
         raise Trouble(f"SUBMISSION={submission}: no such directory")
+    submission = root_of(submission) if submission else ""
     begin = time.monotonic()
     try:
         parts = grade(int(number), hidden, int(seed), submission, setting("ONLY"), setting("VARIANT"))

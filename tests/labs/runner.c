@@ -7,7 +7,8 @@
  * host. The secret is read and its file removed before the first test starts: no test and nothing that it prints can look like
  * a verdict of ours. (A kernel can: see docs/labs/README.md.)
  *
- *	SECRET ready NANOSECONDS
+ *	SECRET loop, then a loop, then
+ *	SECRET ready INSTRUCTIONS		of the loop
  *	SECRET begin NAME
  *	SECRET output BYTES, then that many bytes (the last ones that the test printed)
  *	SECRET end NAME STATUS INSTRUCTIONS		status as of a shell; "budget" if it was killed for taking too long
@@ -31,6 +32,7 @@
 #define OUTPUT		"/tmp/.output"
 #define SHOWN		4000
 #define MAX_ARGUMENTS	16
+#define LOOP		10000000
 
 static char secret[80];
 
@@ -168,7 +170,13 @@ int main(int argc, char **argv)
 	f = fopen(argv[1], "re");
 	if (!f)
 		return 2;
-	printf("%s ready %lld\n", secret, now());
+	/* How fast is this machine? The grader looks at its clock at both lines. */
+	printf("%s loop\n", secret);
+	fflush(stdout);
+	long long begin = now();
+	for (volatile int i = 0; i < LOOP; i++)
+		;
+	printf("%s ready %lld\n", secret, now() - begin);
 	fflush(stdout);
 	while (fgets(line, sizeof(line), f))
 		run(line);
