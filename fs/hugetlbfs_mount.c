@@ -81,11 +81,15 @@ static int parse_option(void *arg, const char *name, const char *value)
 /* In huge pages, rounded down. Percent are of the pool as the administrator sized it. */
 static u64 size_in_pages(const struct mount_size *size, struct hstate *h)
 {
+	u64 most = (u64)INT64_MAX >> huge_page_shift(h), hundredths;
+
 	if (size->kind == SIZE_NONE)
 		return SUBPOOL_NO_LIMIT;
 	if (size->kind == SIZE_BYTES)
 		return size->value >> huge_page_shift(h);
-	return (u64)((unsigned __int128)size->value * READ_ONCE(h->max) / 100);
+	if (__builtin_mul_overflow(size->value, READ_ONCE(h->max), &hundredths))
+		return most;
+	return min(hundredths / 100, most);
 }
 
 static size_t hugetlbfs_show_options(struct super_block *sb, char *buf, size_t size)

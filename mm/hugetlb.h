@@ -2,11 +2,15 @@
  * Huge pages: pools of 2 MiB and 1 GiB pages with exact reservations, and the mappings that are made of them.
  *
  *	mm/hugetlb.c		the pools: how many pages there are, who has been promised one (D1 to D4)
- *	mm/hugetlb_reserve.c	the promises: region maps of files and of private mappings, subpools of mounts (D5 to D9, D17)
+ *	mm/hugetlb_sysctl.c	what /proc and /sys say of them
+ *	mm/hugetlb_reserve.c	the promises, and those to private mappings (D5 to D9)
+ *	mm/hugetlb_file_map.c	what files have promised
+ *	mm/hugetlb_subpool.c	the limits of a mount (D17)
  *	mm/hugetlb_fault.c	a fault in a huge mapping (D8, D11, D24 to D26, D29)
- *	mm/hugetlb_vma.c	the other walks over huge entries: zap, fork, mprotect, mremap, pinning, /proc
+ *	mm/hugetlb_vma.c	the other walks over huge entries: zap, mprotect, mremap, pinning, /proc; fork is in mm/hugetlb_fork.c
  *	mm/pmd_share.c		sharing of PMD tables (section E), and mm/hugetlb_sync*.c, what keeps it apart from faults
- *	fs/hugetlbfs.c		names, sizes, mounts; truncate and hole punching (D12 to D23, D30). Never edits a page table
+ *	fs/hugetlbfs.c		names, sizes; truncate and hole punching (D12 to D23, D30). Never edits a page table
+ *	fs/hugetlbfs_mount.c	mounts and their options (D16, D18)
  *
  * An index ("idx") of a huge file is counted in pages of its own size; struct vma's pgoff stays in 4 KiB units.
  */

@@ -478,7 +478,7 @@ static long shm_limits(int cmd, void __user *buf)
 	info.tot = total_pages;
 	for (int i = 0; i < SHMMNI; i++)
 		if (table[i])
-			info.rss += READ_ONCE(table[i]->file->inode->mapping.nr_pages);
+			info.rss += READ_ONCE(table[i]->file->inode->mapping.nr_pages) * (segment_page_size(table[i]) / PAGE_SIZE);
 	mutex_unlock(&shm_lock);
 	if (cmd == IPC_INFO ? copy_to_user(buf, &limits, sizeof(limits)) : copy_to_user(buf, &info, sizeof(info)))
 		return -EFAULT;

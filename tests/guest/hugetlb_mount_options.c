@@ -74,6 +74,7 @@ static void options(void)
 	ACCEPTED("min_size=30%,size=1G", ",pagesize=2M,size=1073741824,min_size=6291456", 3);
 	ACCEPTED("size=4M,min_size=4M", ",pagesize=2M,size=4194304,min_size=4194304", 2);
 	ACCEPTED("min_size=20M", ",pagesize=2M,min_size=20971520", 10);
+	ACCEPTED("size=0%", ",pagesize=2M,size=0", 0);
 	ACCEPTED("nr_inodes=5", ",nr_inodes=5,pagesize=2M", 0);
 	ACCEPTED("nr_inodes=1k", ",nr_inodes=1024,pagesize=2M", 0);
 	ACCEPTED("mode=1777,uid=5,gid=6", ",uid=5,gid=6,mode=1777,pagesize=2M", 0);
