@@ -47,6 +47,7 @@ static struct {
 	uint32_t	 top;			/* atomic: the first cell that was never given out */
 	uint32_t	 roots[GC_ROOTS];	/* the world's lock */
 	pthread_rwlock_t world;
+	bool		 wanted;		/* atomic: the collector waits for the world, so do not enter it again */
 	int		 fd;
 	size_t		 compacted, by_fault, zeroed;	/* the collector's own counts, in pages */
 } gc;
@@ -78,14 +79,34 @@ static void gc_init(size_t bytes)
 	gc.top = 1;
 	pthread_rwlock_init(&gc.world, NULL);
 	gc.fd = uffd_open(O_NONBLOCK | O_CLOEXEC, 0);
-	if (gc.fd < 0 || uffd_register(gc.fd, gc.cells, bytes, UFFDIO_REGISTER_MODE_MISSING) ||
-	    uffd_register(gc.fd, gc.shadow, bytes, UFFDIO_REGISTER_MODE_MISSING))
+	if (gc.fd < 0 || uffd_register(gc.fd, gc.shadow, bytes, UFFDIO_REGISTER_MODE_MISSING))
 		gc_die("userfaultfd");
 }
 
-/* -- for mutators, with the world held for reading -- */
+/* From here on the collector makes the pages. What was written before stays. */
+static void gc_take_over(void)
+{
+	if (uffd_register(gc.fd, gc.cells, gc.pages * GC_PAGE, UFFDIO_REGISTER_MODE_MISSING))
+		gc_die("UFFDIO_REGISTER");
+}
 
-/* A cell that nobody else has, or 0: the heap is full. */
+/* -- for mutators -- */
+
+/* A step begins, and ends. Readers alone would never let the collector in. */
+static void gc_enter(void)
+{
+	while (__atomic_load_n(&gc.wanted, __ATOMIC_RELAXED))
+		usleep(200);
+	pthread_rwlock_rdlock(&gc.world);
+}
+
+static void gc_leave(void)
+{
+	pthread_rwlock_unlock(&gc.world);
+}
+
+/* Inside a step: a cell that nobody else has, or 0: the heap is full. */
+__attribute__((unused))
 static uint32_t gc_alloc(void)
 {
 	uint32_t n = __atomic_fetch_add(&gc.top, 1, __ATOMIC_RELAXED);
@@ -96,6 +117,7 @@ static uint32_t gc_alloc(void)
 	return 0;
 }
 
+__attribute__((unused))
 static bool gc_is_full(void)
 {
 	return __atomic_load_n(&gc.top, __ATOMIC_RELAXED) >= gc.nr / 4 * 3;
@@ -224,7 +246,7 @@ static int gc_serve(int ms)
 	struct uffd_msg msg[16];
 	int n = 0;
 
-	if (poll(&pfd, 1, ms) != 1)
+	if (ms && poll(&pfd, 1, ms) != 1)
 		return 0;
 	ssize_t got = read(gc.fd, msg, sizeof(msg));
 	for (; got > 0 && n < (int)(got / (ssize_t)sizeof(msg[0])); n++) {
@@ -239,21 +261,47 @@ static int gc_serve(int ms)
 	return n;
 }
 
-/* One whole cycle. Returns the pages that it made. */
-static size_t gc_cycle(void)
+/* Until no mutator is inside a step. One may be inside a fault: it is served meanwhile. */
+static void gc_stop_world(void)
 {
-	size_t before = gc.compacted;
-
-	while (pthread_rwlock_trywrlock(&gc.world))	/* a mutator may be inside a fault: serve it meanwhile */
+	__atomic_store_n(&gc.wanted, true, __ATOMIC_RELAXED);
+	while (pthread_rwlock_trywrlock(&gc.world))
 		gc_serve(1);
+	__atomic_store_n(&gc.wanted, false, __ATOMIC_RELAXED);
+}
+
+static void gc_start_world(void)
+{
+	pthread_rwlock_unlock(&gc.world);
+}
+
+/* The world stands still for the flip, and no longer. */
+static void gc_begin(void)
+{
+	gc_stop_world();
 	gc_flip();
 	gc_live = gc.top - 1;
-	pthread_rwlock_unlock(&gc.world);
+	gc_start_world();
+}
+
+/* All pages that hold something; those that are waited for first. */
+static void gc_compact(void)
+{
 	for (size_t page = 0; page * CELLS_PER_PAGE <= gc_live; page++) {
 		while (gc_serve(0))
 			;
 		make_page(page);
 	}
+}
+
+/* One whole cycle. Returns the pages that it made. */
+__attribute__((unused))
+static size_t gc_cycle(void)
+{
+	size_t before = gc.compacted;
+
+	gc_begin();
+	gc_compact();
 	if (madvise(gc.shadow, gc.pages * GC_PAGE, MADV_DONTNEED))
 		gc_die("madvise");
 	return gc.compacted - before;

@@ -52,10 +52,10 @@ static void *mutator(void *arg)
 			usleep(1000);
 			continue;
 		}
-		pthread_rwlock_rdlock(&gc.world);
+		gc_enter();
 		for (int i = 0; i < 8; i++)
 			step(id, serial * 8 + (uint32_t)i);
-		pthread_rwlock_unlock(&gc.world);
+		gc_leave();
 		if (steps[id]++ % 4 == 0) {
 			char *p = gc_map(4 * GC_PAGE);
 
@@ -74,6 +74,7 @@ int main(int argc, char **argv)
 	size_t made = 0;
 
 	gc_init(mib << 20);
+	gc_take_over();
 	for (uintptr_t i = 0; i < MUTATORS; i++)
 		if (pthread_create(&thread[i], NULL, mutator, (void *)i))
 			gc_die("pthread_create");
