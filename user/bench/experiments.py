@@ -4,6 +4,7 @@
     user/bench/experiments.py [--quick] [NAME]...       QUICK=1 does the same: a tenth of the memory, fewer cases
 
 hugetlb: see user/bench/experiment_hugetlb.py.
+gc: see user/bench/experiment_gc.py.
 
 dirty: writes to every page of 400 MB of shared memory for the first time, through a mapping. With mm.fault_completed=on
 such a fault ends with COMPLETED, with off it ends with RETRY and comes a second time. The same for a file of a delayfs
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 
+import experiment_gc
 import experiment_hugetlb
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -180,7 +182,7 @@ def dirty(quick):
     print(f"experiments: {OUT}/dirty.csv, dirty.svg, dirty.png", file=sys.stderr)
 
 
-EXPERIMENTS = {"dirty": dirty, "hugetlb": experiment_hugetlb.main}
+EXPERIMENTS = {"dirty": dirty, "hugetlb": experiment_hugetlb.main, "gc": experiment_gc.main}
 
 
 def main():
