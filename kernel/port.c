@@ -161,7 +161,7 @@ static bool more_than_words(const struct port_call *call)
 /* The server has it from here. @call is off the queue; a one-way call is used up, and the caller's to free. */
 static void deliver_locked(struct port *p, struct port_call *call, struct port_received *r)
 {
-	memcpy(r->word, call->word, sizeof(r->word));
+	port_copy_words(r->word, call->word);
 	r->payload = call->payload;
 	r->lent_len = call->lent ? call->lent->len : 0;
 	r->lent_rights = call->lent ? call->lent->rights : 0;
@@ -178,18 +178,6 @@ static void deliver_locked(struct port *p, struct port_call *call, struct port_r
 	list_add(&call->node, token_list(p, call->token));
 }
 
-/* An idle server, off the list; NULL: none. Its result: -EMSGSIZE if it cannot take @call and has to come back with the long form. */
-static struct idle_server *take_idle_locked(struct port *p, const struct port_call *call)
-{
-	struct idle_server *s = list_first_entry_or_null(&p->idle, struct idle_server, node);
-
-	if (s) {
-		s->result = s->words_only && more_than_words(call) ? -EMSGSIZE : 0;
-		list_del_init(&s->node);
-	}
-	return s;
-}
-
 /*
  * Gives @call to an idle server or puts it into the queue. The server's task, to be woken (it stays valid while preemption is off), or
  * NULL. -EPIPE in *err: nobody will ever receive.
@@ -199,15 +187,24 @@ static struct task *send_locked(struct port *p, struct port_call *call, int *err
 	*err = p->dead ? -EPIPE : 0;
 	if (p->dead)
 		return NULL;
-	struct idle_server *s = take_idle_locked(p, call);
+	struct idle_server *s = list_first_entry_or_null(&p->idle, struct idle_server, node);
+	struct task *server = s ? s->task : NULL;
 
-	if (s && !s->result) {
+	if (likely(s) && !(s->words_only && more_than_words(call))) {
+		s->result = 0;
 		deliver_locked(p, call, s->r);
-		return s->task;
+	} else {
+		call->state = CALL_QUEUED;
+		list_add_tail(&call->node, &p->queue);
+		if (s)
+			s->result = -EMSGSIZE;	/* it cannot take this one, and comes back for it with the long form */
 	}
-	call->state = CALL_QUEUED;
-	list_add_tail(&call->node, &p->queue);
-	return s ? s->task : NULL;
+	/* Last: once it is off the list it may go on, and its record is on its stack. is_served() is the other side. */
+	if (s) {
+		barrier();
+		list_del_init(&s->node);
+	}
+	return server;
 }
 
 /* -- calling -- */
@@ -216,7 +213,13 @@ void port_call_init(struct port_call *call)
 {
 	const struct process *proc = current->process;
 
-	memset(call, 0, sizeof(*call));
+	call->state = CALL_NEW;
+	call->one_way = call->words_only = false;
+	call->result = 0;
+	call->room = 0;
+	call->payload = NULL;
+	call->lent = NULL;
+	call->replied = NULL;
 	call->caller = current;
 	call->pid = (u32)proc->tgid;
 	call->uid = READ_ONCE(proc->creds.euid);
@@ -388,6 +391,7 @@ static bool leave_idle(struct port *p, struct idle_server *s)
 	return left;
 }
 
+/* Off the list, by one who is through with the record: list_del_init() writes both links last, in this order of the two on x86. */
 static bool is_served(const struct idle_server *s)
 {
 	const struct list_head *n = __atomic_load_n(&s->node.next, __ATOMIC_ACQUIRE);
@@ -417,9 +421,6 @@ static int wait_idle(struct port *p, struct idle_server *s, s64 timeout, struct 
 		schedule_until(deadline);
 	}
 	WRITE_ONCE(current->state, TASK_RUNNING);
-	/* The one who took us off the list may still hold the lock, and our record: it is on this stack. */
-	spin_lock(&p->lock);
-	spin_unlock(&p->lock);
 	return s->result;
 }
 
@@ -476,7 +477,7 @@ static int finish_call(struct port *p, const struct answer *a, struct task **cal
 	/* Nothing below this line can fail. */
 	list_del(&call->node);
 	if (a->word)
-		memcpy(call->word, a->word, sizeof(call->word));
+		port_copy_words(call->word, a->word);
 	call->payload = a->payload;
 	call->result = a->result;
 	*caller = call->caller;

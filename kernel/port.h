@@ -67,6 +67,19 @@ struct port_call {
 struct port_owner;
 struct port;
 
+/* Eight moves, where a library function would be a call. */
+static inline void port_copy_words(u64 *to, const u64 *from)
+{
+	to[0] = from[0];
+	to[1] = from[1];
+	to[2] = from[2];
+	to[3] = from[3];
+	to[4] = from[4];
+	to[5] = from[5];
+	to[6] = from[6];
+	to[7] = from[7];
+}
+
 /* -- kernel/port.c -- */
 int port_create_files(struct file *ends[2]);		/* [0] receives, [1] calls. 0, -ENOMEM, -ENFILE */
 struct port *file_port(struct file *f, bool receiving);	/* that end of a port; NULL: something else */

@@ -598,12 +598,8 @@ static inline __attribute__((always_inline)) void finish_switch(struct task *pre
 		release_switch(rq, prev);
 }
 
-/*
- * Interrupts off, preempt_count 1; returns so, perhaps on another CPU. @preempt: current goes on later whatever its state.
- * @handoff: claim_for_handoff() has made it runnable here, and it runs next, in what is left of current's slice. The two work on
- * one thing, a call and its reply: what the one uses counts for the other, so the vruntime travels with the CPU.
- */
-static void __schedule(bool preempt, struct task *handoff)
+/* Interrupts off, preempt_count 1; returns so, perhaps on another CPU. @preempt: current goes on later whatever its state. */
+static void __schedule(bool preempt)
 {
 	struct run_queue *rq = this_rq();
 	struct task *prev = current, *next;
@@ -642,17 +638,9 @@ static void __schedule(bool preempt, struct task *handoff)
 		stays = false;
 	}
 
-	if (handoff) {
-		next = handoff;
-		if (stays)
-			put_ready(rq, prev);
-		next->vruntime = prev->vruntime;
-		next->slice_end = prev->slice_end;
-	} else {
-		next = pick_next(rq, prev, stays);
-	}
+	next = pick_next(rq, prev, stays);
 	next->exec_start = now;
-	if (next != rq->idle && !handoff) {
+	if (next != rq->idle) {
 		next->slice_end = now + SCHED_SLICE_NS;
 		clock_event_need(rq->nr_running > 1 ? next->slice_end : now + TICK_NS);
 	}
@@ -675,44 +663,68 @@ static void __schedule(bool preempt, struct task *handoff)
 	finish_switch(prev);
 }
 
+/* May @t, asleep in one of @mode's states, run here and now, and will current really sleep? Both their locks held. */
+static bool can_hand_over(struct run_queue *rq, struct task *t, unsigned int mode)
+{
+	const struct task *me = current;
+	unsigned int state = READ_ONCE(me->state);
+
+	if (!(READ_ONCE(t->state) & mode) || __atomic_load_n(&t->on_rq, __ATOMIC_ACQUIRE) || __atomic_load_n(&t->on_cpu, __ATOMIC_ACQUIRE))
+		return false;
+	if (!(t->affinity & me->affinity & BIT(rq_cpu(rq))) || t->rt_priority != me->rt_priority)
+		return false;
+	return state != TASK_RUNNING && !signal_forbids_sleep(me, state);
+}
+
 /*
- * @t sleeps in one of @mode's states and may run here: makes it runnable, in no heap, so that nobody but our __schedule() finds it.
- * Interrupts off. False: it has to be woken like any other.
+ * The short way from one task to another: no clock, no choice, no heap. The CPU goes over with everything that belongs to the turn:
+ * the slice, the vruntime and the time since it was last booked; one comes and one goes, so nr_running stays. The two work on one
+ * thing, a call and its reply, and what the one uses counts for the other. Whoever runs when the clock is next looked at is
+ * booked the whole, as with any sampling. Interrupts off, preempt_count 1. False: nothing has happened.
  */
-static bool claim_for_handoff(struct task *t, unsigned int mode)
+static bool try_hand_over(struct task *t, unsigned int mode)
 {
 	struct run_queue *rq = this_rq();
-	bool ok = false;
+	struct task *prev = current;
 
 	if (cpu_local_read(need_resched))	/* the slice is over, or somebody more important waits */
 		return false;
 	spin_lock(&t->pi_lock);
-	unsigned int state = READ_ONCE(t->state);
-
-	if (!(state & mode) || __atomic_load_n(&t->on_rq, __ATOMIC_ACQUIRE) || __atomic_load_n(&t->on_cpu, __ATOMIC_ACQUIRE))
-		goto unlock;
-	if (!(t->affinity & BIT(rq_cpu(rq))) || t->rt_priority != current->rt_priority)
-		goto unlock;
-	WRITE_ONCE(t->state, TASK_RUNNING);
 	spin_lock(&rq->lock);
-	if (state & TASK_UNINTERRUPTIBLE)
-		rq->nr_uninterruptible--;
+	if (unlikely(!can_hand_over(rq, t, mode))) {
+		spin_unlock(&rq->lock);
+		spin_unlock(&t->pi_lock);
+		return false;
+	}
+	unsigned int state = READ_ONCE(prev->state);
+
+	if (unlikely((state | t->state) & TASK_UNINTERRUPTIBLE))
+		rq->nr_uninterruptible += !!(state & TASK_UNINTERRUPTIBLE) - !!(t->state & TASK_UNINTERRUPTIBLE);
+	WRITE_ONCE(t->state, TASK_RUNNING);
 	change_queue(t, rq);
 	t->on_rq = true;
-	rq->nr_running++;
-	spin_unlock(&rq->lock);
-	ok = true;
-unlock:
+	t->on_cpu = true;
+	t->vruntime = prev->vruntime;
+	t->slice_end = prev->slice_end;
+	t->exec_start = prev->exec_start;
+	__atomic_store_n(&prev->on_rq, false, __ATOMIC_RELEASE);	/* as in __schedule() */
+	rq->curr = t;
+	rq->nr_switches++;
+	prev->nvcsw++;
 	spin_unlock(&t->pi_lock);
-	return ok;
+	rcu_quiescent();		/* @t runs now, so it stays */
+	trace_event(TRACE_SWITCH, prev->tid, t->tid, state, 0);
+	switch_address_space(rq, prev, t);
+	lock_rank_release(&rq->lock, LOCK_RUNQUEUE);
+	finish_switch(switch_to(prev, t));
+	return true;
 }
 
 void schedule_to(struct task *t, unsigned int mode)
 {
 	assert(!irqs_disabled() && preempt_count() == 1);
 	local_irq_disable();
-	if (likely(claim_for_handoff(t, mode))) {
-		__schedule(false, t);
+	if (likely(try_hand_over(t, mode))) {
 		local_irq_enable();
 		preempt_enable();
 		return;
@@ -736,7 +748,7 @@ void schedule(void)
 	do {
 		preempt_disable();
 		local_irq_disable();
-		__schedule(false, NULL);
+		__schedule(false);
 		local_irq_enable();
 		preempt_enable_no_resched();
 	} while (unlikely(cpu_local_read(need_resched)));
@@ -774,7 +786,7 @@ void yield(void)
 		current->vruntime = heap_task(first)->vruntime + 1;
 	spin_unlock(&rq->lock);
 	WRITE_ONCE(current->state, TASK_RUNNING);
-	__schedule(true, NULL);
+	__schedule(true);
 	local_irq_enable();
 	preempt_enable();
 }
@@ -787,7 +799,7 @@ void preempt_schedule(void)
 	do {
 		preempt_disable();
 		local_irq_disable();
-		__schedule(true, NULL);
+		__schedule(true);
 		local_irq_enable();
 		preempt_enable_no_resched();
 	} while (cpu_local_read(need_resched));
@@ -798,7 +810,7 @@ void preempt_schedule_irq(void)
 	assert(irqs_disabled() && !preempt_count());
 	do {
 		preempt_disable();
-		__schedule(true, NULL);
+		__schedule(true);
 		preempt_enable_no_resched();
 	} while (cpu_local_read(need_resched));
 }
@@ -951,7 +963,7 @@ void cpu_idle_loop(void)
 	for (;;) {
 		local_irq_disable();
 		/* Also the first thing: whoever has more than one runnable task is helped before we halt. */
-		__schedule(false, NULL);
+		__schedule(false);
 		__atomic_fetch_or(&idle_mask, BIT(cpu), __ATOMIC_SEQ_CST);
 		if (!cpu_local_read(need_resched))
 			idle_poll(rq);
