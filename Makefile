@@ -30,6 +30,7 @@ APPEND	 ?=
 GFX	 ?=
 CPU	 ?=
 QEMU	 ?=
+WEB	 ?=
 
 # Where everything goes. Another directory for another compiler keeps both: make O=build/clang CC=clang kernels
 O	 ?= build
@@ -139,7 +140,7 @@ $(O)/font.S: boot/mkfont.py
 	@boot/mkfont.py $@
 
 # --- User space ----------------------------------------------------------------------------------------------------------------
-$(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs 2>/dev/null) $(SERVERS)
+$(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs user/demo/www 2>/dev/null) $(SERVERS)
 	@mkdir -p $(@D)
 	@echo "  CPIO     $@"
 	@boot/mkinitramfs.sh $@ $(SERVERS)
@@ -228,7 +229,7 @@ doctor:
 	@tests/lib/deps.sh --check || :
 	@python3 -B tests/lib/run.py --doctor
 
-export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD
+export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD WEB
 run: deps
 	@$(MAKE) -s -j$$(nproc) $(if $(filter direct,$(MEDIA)),$(KERNELS) $(INITRAMFS),$(ISO))
 	@python3 -B tests/lib/run.py
@@ -310,6 +311,7 @@ help:
 	@echo 'make              build the kernel (release and debug), the initramfs and the boot image'
 	@echo 'make run          boot it here; the serial console is this terminal (leave with Ctrl-A X)'
 	@echo '                    CPUS=2 MEM=1G FIRMWARE=bios|uefi MEDIA=direct|iso|usb APPEND="kernel parameters"'
+	@echo '                    WEB=8080: the port of this machine that shows the guest'"'"'s web page'
 	@echo '                    GFX=1 for a window, BUILD=debug for the checked kernel, QEMU=path'
 	@echo 'make test         every quick test; ends with "N passed, N failed, N skipped"'
 	@echo 'make check-slow   the quick tests and the long ones'

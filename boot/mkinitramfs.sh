@@ -25,7 +25,7 @@ fi
 stage=$(mktemp -d "${TMPDIR:-/tmp}/faultline-initramfs.XXXXXX")
 trap 'rm -rf "$stage"' EXIT
 
-mkdir -p "$stage"/{bin,sbin,usr/bin,usr/sbin,dev,proc,sys,tmp,root,mnt,run,etc}
+mkdir -p "$stage"/{bin,sbin,usr/bin,usr/sbin,dev,proc,sys,tmp,root,mnt,run,etc,var}
 cp "$busybox" "$stage/bin/busybox"
 chmod 755 "$stage/bin/busybox"
 "$busybox" --list-full | while read -r applet; do
@@ -38,6 +38,7 @@ ln -sf bin/busybox "$stage/init"
 [ -e "$stage/bin/ash" ] || ln -s busybox "$stage/bin/ash"
 
 cp -R "$top/user/rootfs/." "$stage/"
+cp -R "$top/user/demo/www" "$stage/var/www"
 chmod 755 "$stage"/etc/init.d/* "$stage"/sbin/{shell-on,start-netd}
 ln -s ../run/netd/resolv.conf "$stage/etc/resolv.conf"	# netd writes it when DHCP has told it the servers
 for program in "$@"; do

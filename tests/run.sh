@@ -31,7 +31,7 @@ command_of() {
 	docs)		echo python3 -B tests/docs_check.py ;;
 	ring0)		echo python3 -B tests/ring0.py ;;
 	fuzz)		echo tests/fuzz/mm_calls.sh 1 ${slow:+60} ;;
-	net)		echo python3 -B tests/net/net.py $slow hosted fuzz ;;
+	net)		echo python3 -B tests/net/net.py $slow ;;
 	model)		echo tests/model/run.sh ;;
 	race-fails)	echo python3 -B tests/lib/race_fails.py ;;
 	guest|race)	echo python3 -B tests/lib/guest_tests.py $slow tests/$1 ;;

@@ -14,6 +14,7 @@ usage: tests/guest.sh [options] -- COMMAND LINE
   --add FILE[:GUESTPATH]     put a file or directory into the guest, at /t/NAME unless told otherwise; repeatable
   --disk IMAGE               a disk, /dev/vda and on; repeatable
   --net[=HOST:GUEST,...]     a network, with TCP ports of the host forwarded into the guest
+  --link LOCAL:REMOTE:ADDRESS/PREFIX   instead of --net: frames go in UDP datagrams from port LOCAL of the host to REMOTE
   --nic virtio-net|e1000e    the card of --net (virtio-net)
   --device MODEL[,...]       one more device, as QEMU's -device takes it; repeatable
   --qemu PATH                the QEMU to use
@@ -68,7 +69,7 @@ OUTPUT_BUFFER = 1 << 20		# read no more from the guest while this much waits for
 
 class Options:
     kernel, build, cpus, cpu, mem, firmware, media = "faultline", "release", 2, None, "1G", "bios", None
-    nic, icount, append, net, qemu, timeout, log, monitor = "virtio-net", False, "", None, None, 120.0, None, None
+    link, nic, icount, append, net, qemu, timeout, log, monitor = None, "virtio-net", False, "", None, None, 120.0, None, None
 
     def __init__(self):
         self.add = []
@@ -101,7 +102,7 @@ def parse(argv):
         if name == "net":
             o.net = forwards(value)
             continue
-        if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "device", "nic", "qemu",
+        if name not in ("kernel", "build", "cpus", "cpu", "mem", "firmware", "media", "append", "add", "disk", "device", "nic", "link", "qemu",
                         "timeout", "log", "monitor"):
             raise Trouble(f"unknown option --{name}; see --help")
         if not equals:
@@ -133,6 +134,12 @@ def parse(argv):
             if not os.path.isfile(value):
                 raise Trouble(f"--disk {value}: no such file")
             o.disk.append(value)
+            continue
+        elif name == "link":
+            found = re.fullmatch(r"([0-9]{1,5}):([0-9]{1,5}):([0-9.]+/[0-9]{1,2})", value)
+            if not found:
+                raise Trouble(f"--link takes LOCALPORT:REMOTEPORT:ADDRESS/PREFIX, not '{value}'")
+            o.link, o.net = found.groups(), []
             continue
         elif name == "device":
             o.device.append(value)
@@ -205,9 +212,12 @@ def write_initramfs(o, output, secret, release):
                     with open(path, "rb") as module:
                         archive.file(f"/.guest/modules/{number}-{name}.ko", module.read(), 0o600)
             if o.net is not None:
+                if o.link:
+                    linux_net_setup = f"ip link set eth0 up && ip addr add {o.link[2]} dev eth0\n"
                 archive.file("/.guest/setup", linux_net_setup.encode(), 0o600)
         elif o.net is not None:
-            archive.file("/.guest/setup", FAULTLINE_NET_SETUP.encode(), 0o600)
+            address = f"export NETD_ADDRESS={o.link[2]}\n" if o.link else ""
+            archive.file("/.guest/setup", (address + FAULTLINE_NET_SETUP).encode(), 0o600)
         for source, path in o.add:
             source = os.path.realpath(source) if os.path.islink(source) else source
             archive.parents(path)
@@ -238,7 +248,7 @@ def build_machine(o, qemu, directory, secret):
     for number, image in enumerate(o.disk):
         machine.disk(image, number)
     if o.net is not None:
-        machine.network(o.net, o.nic)
+        machine.network(o.net, o.nic, o.link)
     for device in o.device:
         machine.add("-device", device)
     return machine

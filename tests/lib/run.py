@@ -1,6 +1,7 @@
 """make run, make gdb, make doctor: a machine for a person rather than for a test. Settings come from make's variables."""
 import os
 import shutil
+import socket as socketlib
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,7 @@ import vm
 from vm import Trouble, note
 
 SETTINGS = {name: os.environ.get(name, "") for name in
-            ("CPUS", "MEM", "FIRMWARE", "MEDIA", "APPEND", "GFX", "CPU", "QEMU", "BUILD")}
+            ("CPUS", "MEM", "FIRMWARE", "MEDIA", "APPEND", "GFX", "CPU", "QEMU", "BUILD", "WEB")}
 
 
 def build_machine(qemu, directory, accelerator=None):
@@ -37,7 +38,22 @@ def build_machine(qemu, directory, accelerator=None):
         machine.add("-display", "gtk" if os.path.exists("/usr/share/doc/qemu-system-gui") else "sdl")
     else:
         machine.add("-display", "none")
+    machine.network(forwards())
     return machine, media, firmware
+
+
+def forwards():
+    """The guest's web page at port 8080 here, or the port that WEB names; without it if somebody else is there."""
+    port = int(SETTINGS["WEB"] or 8080)
+    try:
+        with socketlib.socket() as s:
+            s.setsockopt(socketlib.SOL_SOCKET, socketlib.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", port))
+    except OSError:
+        note(f"run: port {port} is in use here, so the guest's page cannot be seen; WEB=PORT takes another one")
+        return []
+    note(f"run: the guest's page will be http://localhost:{port}")
+    return [(port, 80)]
 
 
 def run():

@@ -223,9 +223,12 @@ class Machine:
         self.add("-drive", f"if=none,id=disk{number},format={kind},file={comma(image)}",
                  "-device", f"virtio-blk-pci,drive=disk{number}")
 
-    def network(self, forwards, nic="virtio-net"):
+    def network(self, forwards, nic="virtio-net", link=None):
+        """User network with forwarded ports; or, with link = (local, remote, ...), frames in UDP datagrams on the loopback of the host."""
         user = "user,id=net0" + "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for host, guest in forwards)
-        self.add("-netdev", user, "-device", ("virtio-net-pci,disable-legacy=on" if nic == "virtio-net" else nic) + ",netdev=net0,romfile=")
+        if link:
+            user = f"socket,id=net0,localaddr=127.0.0.1:{link[0]},udp=127.0.0.1:{link[1]}"
+        self.add("-netdev", user, "-device", ("virtio-net-pci,disable-legacy=on" if nic == "virtio-net" else nic) + ",netdev=net0,romfile=" + (f",mac=52:54:00:12:34:{int(link[0]) & 255:02x}" if link else ""))
 
 
 def comma(path):

@@ -7,13 +7,17 @@ usage: net.py [--slow] [NAME]...        all of them without a name
     cards       an address by DHCP through each driver; loopback without a card
     programs    BusyBox wget, httpd, nc, telnet, ping in both directions
     bulk        the host fetches 100 MB from a BusyBox httpd, intact (8 MB without --slow)
+    peer        Linux 6.12 on the other end of the wire: both directions at once, many connections, frames lost and reordered
     killed      netd is killed 20 times under traffic (--slow: 1000); httpd answers again without being restarted
 """
 import functools
+import http.client
 import hashlib
 import http.server
 import os
 import random
+import re
+import select
 import socket
 import subprocess
 import sys
@@ -89,6 +93,15 @@ class Guest:
             self.process.communicate()
 
 
+def tell(port, text):
+    """To an nc in the guest. QEMU's network connects to the guest only after it has accepted us, so wait for the other end to close."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+        s.sendall(text)
+        s.shutdown(socket.SHUT_WR)
+        while s.recv(4096):
+            pass
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
@@ -129,7 +142,7 @@ def fuzz():
 
 def cards():
     for nic in ("virtio-net", "e1000e"):
-        status, out, err = guest("cat /run/netd/address /etc/resolv.conf; ifconfig eth0 | grep -o 'addr:10.0.2.15'", "--net", "--nic", nic)
+        status, out, err = guest("cat /run/netd/address /etc/resolv.conf; ifconfig eth0 2>/dev/null | grep -o 'addr:10.0.2.15'", "--net", "--nic", nic)
         good = status == 0 and out == "10.0.2.15\nnameserver 10.0.2.3\naddr:10.0.2.15\n"
         report(f"cards/{nic}", None if good else f"status {status}", out + err)
     status, out, err = guest("""
@@ -155,7 +168,7 @@ def programs():
                 wget -q -O /tmp/data http://10.0.2.2:{server.port}/data && sha256sum /tmp/data | cut -c 1-64
                 printf 'GET /nothing HTTP/1.0\\r\\n\\r\\n' | nc 10.0.2.2 {server.port} | head -1 | tr -d '\\r'
                 ping -c 2 -W 5 10.0.2.2 | grep -o '2 packets received'
-                wget -q -O /dev/null http://10.0.2.2:1/ ; echo refused $?
+                wget -q -O /dev/null http://10.0.2.2:1/ 2>/dev/null; echo refused $?
                 (sleep 2; echo quit) | telnet 10.0.2.2 {server.port} 2>&1 | grep -c Connected
             """, "--net")
     expected = [hashlib.sha256(data).hexdigest(), "HTTP/1.0 404 File not found", "2 packets received", "refused 1", "1"]
@@ -167,8 +180,7 @@ def programs():
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
                 if answer.read() != b"hello from the guest\n":
                     problem = "the page was another one"
-            with socket.create_connection(("127.0.0.1", port + 1), timeout=60) as s:
-                s.sendall(b"told by the host\n")
+            tell(port + 1, b"told by the host\n")
         except OSError as e:
             problem = str(e)
         status, out, err = g.end()
@@ -194,7 +206,7 @@ def bulk():
             print(f"    bulk: {got >> 20} MB in {time.monotonic() - start:.1f} s", flush=True)
             if got != size or digest.hexdigest() != expected:
                 problem = f"{got} bytes of {size}, or other ones"
-            socket.create_connection(("127.0.0.1", port + 1), timeout=60).close()
+            tell(port + 1, b"over\n")
         except OSError as e:
             problem = str(e)
         _, out, err = g.end()
@@ -212,7 +224,7 @@ def killed():
             killall -9 netd && n=$((n + 1)); echo $n
         done
         sleep 5
-        [ "$P" = "$(pidof httpd)" ] && echo same httpd
+        kill -0 $P && echo same httpd
         sleep 10
     """
     answers = errors = 0
@@ -225,8 +237,8 @@ def killed():
         reader.start()
         since = time.monotonic()
         while g.process.poll() is None and "same httpd" not in lines:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/data", timeout=10) as answer:
+            try:		# one that only waits for data cannot learn that the other end is gone: do not wait long
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/data", timeout=2) as answer:
                     data = answer.read()
                 if len(data) == 200000:		# a connection that died in the middle is no answer
                     if hashlib.sha256(data).hexdigest() != expected:
@@ -242,13 +254,132 @@ def killed():
                 time.sleep(0.02)
         if not problem and "same httpd" not in lines:
             problem = "httpd did not live through it"
-        if not problem and (answers < rounds // 2 or time.monotonic() - since > 10):
+        if not problem and (answers < rounds // 2 or time.monotonic() - since > 15):
             problem = f"only {answers} answers between {rounds} kills"
         print(f"    killed: {rounds} times; {answers} answers, {errors} broken, longest without one {longest:.2f} s", flush=True)
         report("killed", problem, "\n".join(lines[-5:]))
 
 
-TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed)}
+class Relay(threading.Thread):
+    """Frames between two guests (--link), with some lost and some late: a link as it is between machines far apart."""
+
+    def __init__(self, loss=0.0, late=0.0, seed=1):
+        super().__init__(daemon=True)
+        self.loss, self.late, self.random = loss, late, random.Random(seed)
+        self.guests = [free_udp_port() for _ in range(2)]		# where they listen
+        self.sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+        for s in self.sockets:
+            s.bind(("127.0.0.1", 0))
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.over = False
+        self.carried = self.lost = self.delayed = 0
+        self.start()
+
+    def link(self, n):
+        """The option of guest n: 10.9.0.1 and 10.9.0.2."""
+        return "--link", f"{self.guests[n]}:{self.sockets[n].getsockname()[1]}:10.9.0.{n + 1}/24"
+
+    def run(self):
+        waiting = []			# (when, from which, frame)
+        while not self.over:
+            for s in select.select(self.sockets, [], [], 0.005 if waiting else 0.2)[0]:
+                n = self.sockets.index(s)
+                frame = s.recv(65536)
+                self.carried += 1
+                if self.random.random() < self.loss:
+                    self.lost += 1
+                elif self.random.random() < self.late:
+                    self.delayed += 1
+                    waiting.append((time.monotonic() + self.random.uniform(0.001, 0.03), n, frame))
+                else:
+                    self.pass_on(n, frame)
+            now = time.monotonic()
+            for item in [w for w in waiting if w[0] <= now]:
+                waiting.remove(item)
+                self.pass_on(*item[1:])
+
+    def pass_on(self, n, frame):
+        try:
+            self.sockets[1 - n].sendto(frame, ("127.0.0.1", self.guests[1 - n]))
+        except OSError:
+            pass			# that guest is not there yet, or not any more
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.over = True
+        self.join()
+        for s in self.sockets:
+            s.close()
+
+
+def free_udp_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+# Runs on both sides: serves, fetches what the other one serves, and goes when the other one has said that it is done.
+PEER = r"""
+me=$1 other=$2 size=$3 connections=$4
+mkdir /w; head -c $size /dev/urandom >/w/data; echo x >/w/small; (sha256sum </w/data) >/w/sum
+httpd -p 80 -h /w
+nc -l -p 7 >/tmp/other-is-done & waiting=$!
+until wget -q -O /tmp/sum http://$other/sum 2>/dev/null; do sleep 0.3; done
+start=$(cut -d' ' -f1 /proc/uptime)
+wget -q -O /tmp/data http://$other/data; echo fetched $?
+end=$(cut -d' ' -f1 /proc/uptime)
+sha256sum </tmp/data | cmp - /tmp/sum && echo intact
+n=0; got=0
+while [ $n -lt $connections ]; do n=$((n + 1)); [ "$(wget -q -O - http://$other/small)" = x ] && got=$((got + 1)); done
+echo connections $got
+ping -c 3 -s 1400 -W 9 $other >/dev/null && echo ping
+until echo done | nc -w 9 $other 7; do sleep 0.5; done
+wait $waiting
+if [ -r /proc/net/snmp ]; then
+	awk '/^Tcp: [0-9]/ { print "bad sums", $16 } /^Udp: [0-9]/ { print "bad sums", $8 } /^Icmp: [0-9]/ { print "bad sums", $4 }' /proc/net/snmp
+fi
+echo took $start $end
+"""
+
+
+def two_guests(name, kernels, loss=0.0, late=0.0, size=1 << 20, connections=20):
+    """Both directions at once. CPU seconds per MB of each guest's emulator are printed."""
+    with tempfile.TemporaryDirectory() as d, Relay(loss, late) as relay:
+        script = os.path.join(d, "peer")
+        with open(script, "w") as f:
+            f.write(PEER)
+        guests = [Guest(f"ash /t/peer 10.9.0.{n + 1} 10.9.0.{2 - n} {size} {connections}", "--kernel", kernels[n], "--mem", "256M", "--add", script,
+                        *relay.link(n)) for n in range(2)]
+        problem, shown = None, ""
+        for g, kernel in zip(guests, kernels):
+            try:
+                status, out, err = g.end()
+            except subprocess.TimeoutExpired:
+                g.__exit__()
+                status, out, err = 124, "", ""
+            shown += f"--- {kernel}: status {status}\n{out}{err}"
+            expected = ["fetched 0", "intact", f"connections {connections}", "ping"]
+            if status or out.split("\n")[:4] != expected or re.search(r"bad sums [1-9]", out):
+                problem = problem or f"{kernel} did not get everything"
+        if (loss or late) and not (relay.lost and relay.delayed):
+            problem = problem or "the relay lost nothing"
+        print(f"    {name}: {relay.carried} frames, {relay.lost} lost, {relay.delayed} late", flush=True)
+        report(name, problem, shown)
+
+
+def peer():
+    """Linux 6.12 on the other end of the wire."""
+    size, connections = (8 << 20, 1000) if slow else (1 << 20, 20)
+    two_guests("peer/linux", ("faultline", "linux"), size=size, connections=connections)
+    two_guests("peer/linux-lossy", ("faultline", "linux"), loss=0.03, late=0.05, size=size // 4, connections=connections // 4)
+    if slow:
+        two_guests("peer/linux-to-linux", ("linux", "linux"), size=size, connections=connections)
+        two_guests("peer/faultline-to-faultline", ("faultline", "faultline"), size=size, connections=connections)
+
+
+TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, peer)}
 
 
 def main(argv):

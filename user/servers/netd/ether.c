@@ -99,7 +99,7 @@ void nic_link_changed(struct nic *nic, bool up)
 /* -- who we are -- */
 
 /* Written aside and renamed: a resolver never sees half of it. */
-static void write_file(const char *name, const char *text)
+void write_file(const char *name, const char *text)
 {
 	char path[64], aside[64];
 	int fd;
@@ -193,4 +193,10 @@ bool ether_start(struct nic *nic)
 		netif_set_link_up(&card);
 	netif_set_up(&card);
 	return static_address() || dhcp_start(&card) == ERR_OK;
+}
+
+void ether_state(FILE *f)
+{
+	if (card_nic)
+		fprintf(f, "card %s waiting %u%s\n", card_nic->driver->name, nr_waiting, card_nic->unkicked ? " unkicked" : "");
 }

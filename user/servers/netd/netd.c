@@ -22,6 +22,7 @@
 #include "lwip/timeouts.h"
 #include "nic.h"
 #include "sock.h"
+#include "state.h"
 #include "user/include/port.h"
 
 #define REQUEST_BUDGET	64	/* requests between two looks at the card */
@@ -29,6 +30,7 @@
 
 static int port_fd = -1;
 static struct nic nic;
+static volatile sig_atomic_t state_wanted;
 
 /* -- requests -- */
 
@@ -126,6 +128,12 @@ static void start_card(void)
 		 nic.mac[3], nic.mac[4], nic.mac[5]);
 }
 
+static void on_usr1(int sig)
+{
+	(void)sig;
+	state_wanted = 1;
+}
+
 static void take_interrupts(void)
 {
 	uint64_t fired;
@@ -151,6 +159,10 @@ static void loop(void)
 			netd_log("poll: %s", strerror(errno));
 			exit(1);
 		}
+		if (state_wanted) {
+			state_wanted = 0;
+			write_state();
+		}
 		if (p[1].revents & POLLIN)
 			take_interrupts();
 		busy = ether_poll();
@@ -167,6 +179,7 @@ int main(void)
 	const char *port = getenv("FL_PORT");
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGUSR1, on_usr1);
 	if (port)
 		port_fd = atoi(port);
 	lwip_init();

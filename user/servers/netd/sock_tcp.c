@@ -200,9 +200,10 @@ static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t e
 	return ERR_OK;
 }
 
+/* The field itself: tcp_sndbuf() tells at most 65535. */
 static bool has_room(const struct tcp_sock *t)
 {
-	return tcp_sndbuf(t->pcb) >= SEND_LOW_WATER && tcp_sndqueuelen(t->pcb) + SEGMENTS_LOW < TCP_SND_QUEUELEN;
+	return t->pcb->snd_buf >= SEND_LOW_WATER && tcp_sndqueuelen(t->pcb) + SEGMENTS_LOW < TCP_SND_QUEUELEN;
 }
 
 static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t len)
@@ -464,7 +465,7 @@ static long tcp_send_sock(struct sock *s, struct call *c, const ip_addr_t *ip, u
 	if (c->req->msg_flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	while (done < want) {
-		size_t room = tcp_sndbuf(t->pcb), n = want - done;
+		size_t room = t->pcb->snd_buf, n = want - done;
 
 		n = n < room ? n : room;
 		n = n < 0x8000 ? n : 0x8000;
