@@ -34,7 +34,7 @@ static void close_both(int p[2])
 static void *word_server(void *arg)
 {
 	int fd = *(int *)arg;
-	uint64_t w[FL_WORDS], token = 0;
+	uint64_t w[FL_WORDS] = { 0 }, token = 0;
 
 	while (port_reply_receive_words(fd, w, &token, -1) == 0) {
 		if (w[0] == ~0ull) {
@@ -52,7 +52,7 @@ static void *word_server(void *arg)
 static void words(void)
 {
 	int p[2];
-	uint64_t w[FL_WORDS];
+	uint64_t w[FL_WORDS] = { 0 };
 	pthread_t t;
 
 	make(p);
@@ -297,7 +297,7 @@ static void *caller_with_bytes(void *arg)
 static void awkward_servers(void)
 {
 	int p[2];
-	uint64_t w[FL_WORDS], token = 0;
+	uint64_t w[FL_WORDS] = { 0 }, token = 0;
 	char buf[8];
 	struct fl_msg m = { .buf = (uintptr_t)buf, .room = 2 };
 	pthread_t t;
@@ -350,7 +350,7 @@ static void death_of_the_server(void)
 	make(p);
 	pid_t server = fork();
 	if (server == 0) {
-		uint64_t v[FL_WORDS], token = 0;
+		uint64_t v[FL_WORDS] = { 0 }, token = 0;
 
 		close(p[1]);
 		MUST(port_reply_receive_words(p[0], v, &token, -1) == 0);
@@ -441,7 +441,7 @@ static void many(void)
 	int p[2];
 	pthread_t servers[3], callers[6];
 	struct crowd c[6];
-	uint64_t w[FL_WORDS];
+	uint64_t w[FL_WORDS] = { 0 };
 
 	make(p);
 	for (int i = 0; i < 3; i++)
