@@ -34,6 +34,7 @@
 #define ORDER_2M	9
 #define ORDER_1G	18
 #define NR_FAULT_MUTEXES 256u	/* a power of two */
+#define BOOT_KEEP	((64ul << 20) >> PAGE_SHIFT)	/* what hugepages= leaves in any case: a system must come up to say what is wrong */
 
 struct hstate hstates[NR_HSTATES];
 struct hstate *default_hstate;
@@ -368,6 +369,8 @@ static void grow(struct hstate *h, u64 count, bool at_boot)
 	if (h->surplus && count > persistent(h))
 		h->surplus -= min(h->surplus, count - persistent(h));
 	while (count > persistent(h)) {
+		if (at_boot && nr_free_pages() < (1ul << h->order) + BOOT_KEEP)
+			return;
 		spin_unlock(&h->lock);
 		struct page *page = new_page(h);
 
