@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run the tests, group by group, and count.
 #
-#     tests/run.sh [--slow] [GROUP]...		groups: build unit docs ring0 model guest fuzz net race race-fails stress kasan boot door gdb map book labs;
+#     tests/run.sh [--slow] [GROUP]...		groups: build unit docs ring0 model guest fuzz net race race-fails stress kasan boot door gdb map book container labs;
 #						all of them without a name
 #
 # A group is a program that prints `ok: NAME`, `FAIL: NAME: WHY` and `skip: NAME: WHY` lines and, when it got to its end,
@@ -15,11 +15,11 @@ groups=()
 for word in "$@"; do
 	case $word in
 	--slow)	slow=--slow ;;
-	-*)	echo "usage: tests/run.sh [--slow] [build|unit|docs|ring0|model|guest|fuzz|net|race|race-fails|stress|kasan|boot|door|gdb|map|book|labs]..." >&2; exit 2 ;;
+	-*)	echo "usage: tests/run.sh [--slow] [build|unit|docs|ring0|model|guest|fuzz|net|race|race-fails|stress|kasan|boot|door|gdb|map|book|container|labs]..." >&2; exit 2 ;;
 	*)	groups+=("$word") ;;
 	esac
 done
-[ ${#groups[@]} -gt 0 ] || groups=(build unit docs ring0 model guest fuzz net race race-fails stress kasan boot door gdb map book labs)
+[ ${#groups[@]} -gt 0 ] || groups=(build unit docs ring0 model guest fuzz net race race-fails stress kasan boot door gdb map book container labs)
 export SLOW=$slow
 
 has_tests() { compgen -G "tests/$1/*.c" >/dev/null || compgen -G "tests/$1/*.cc" >/dev/null || compgen -G "tests/$1/*.sh" >/dev/null; }
@@ -43,6 +43,7 @@ command_of() {
 	map)		echo tests/map.sh ;;
 	book)		echo tests/book.sh ;;
 	labs)		echo python3 -B tests/labs/check.py $slow ;;
+	container)	echo tests/labs/container.sh ;;
 	*)		return 1 ;;
 	esac
 }

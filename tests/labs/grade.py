@@ -88,12 +88,11 @@ def build_runner():
 
 
 def build_test(test, tree, output):
-    """None, or what the compiler said. Student's programs may include what is in `tree`, ours likewise."""
+    """None, or what the compiler said. Ours may include what is in `tree`; a student's program stands alone."""
     os.makedirs(output, exist_ok=True)
     program = os.path.join(output, test.name)
     done = subprocess.run(["musl-gcc", "-std=gnu11", "-static", "-O2", "-g1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-pthread",
-                           "-I", tree, "-I", os.path.join(tree, "tests/guest"), "-I", os.path.join(tree, "tests/race"),
-                           "-o", program, test.path, *str(test.get("libs", "")).split()], capture_output=True, text=True, errors="replace",
+                           *([] if test.student else ["-I", tree]), "-o", program, test.path, *str(test.get("libs", "")).split()], capture_output=True, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, preexec_fn=limit_compiler)
     return None if done.returncode == 0 else done.stderr[-3000:]
 

@@ -56,9 +56,12 @@ def similarities(texts):
             numbers[f"{i}.c"] = name
             with open(os.path.join(d, f"{i}.c"), "w", encoding="utf-8", errors="replace") as f:
                 f.write(text)
-        done = subprocess.run(["sim_c", "-p", "-r", "14", "-t", "1", *numbers], cwd=d, capture_output=True, text=True, errors="replace", timeout=600)
+        done = subprocess.run(["sim_c", "-p", "-e", "-s", "-r", "14", "-t", "1", *numbers], cwd=d, capture_output=True, text=True, errors="replace", timeout=600)
         for a, percent, b in re.findall(r"(?m)^(\d+\.c) consists for (\d+) % of (\d+\.c) material", done.stdout):
-            found.setdefault(numbers[a], {})[numbers[b]] = int(percent)
+            # It may tell only one direction; the other is no smaller a reason to look.
+            for x, y in ((numbers[a], numbers[b]), (numbers[b], numbers[a])):
+                found.setdefault(x, {}).setdefault(y, 0)
+                found[x][y] = max(found[x][y], int(percent))
     return found
 
 

@@ -27,6 +27,40 @@ static void relax(void)
 
 /* -- frames -- */
 
+/* How often /proc/lock_stat says that a lock of this class was taken by such a caller, in any mode. 0 on Linux. */
+__attribute__((unused))
+static unsigned long lock_count(const char *want_class, const char *want_caller)
+{
+	char class[32], caller[32], mode[32], *text;
+	unsigned long n, sum = 0;
+
+	if (access("/proc/lock_stat", R_OK))
+		return 0;
+	text = read_text("/proc/lock_stat");
+	for (char *line; (line = next_line(&text)); )
+		if (sscanf(line, "%31s %31s %31s %lu", class, caller, mode, &n) == 4 && !strcmp(class, want_class) && !strcmp(caller, want_caller))
+			sum += n;
+	return sum;
+}
+
+/* A test of per-VMA locks says little about a kernel whose faults do not use them. */
+__attribute__((unused))
+static void must_use_vma_locks(void)
+{
+	volatile char *p = map_alone(64, RW);
+	unsigned long before = lock_count("VMA", "fault");
+
+	if (access("/proc/lock_stat", R_OK))
+		return;
+	for (int i = 0; i < 64; i++)
+		p[i * PAGE] = 1;
+	if (lock_count("VMA", "fault") - before < 64) {
+		printf("faults do not take the lock of their VMA\n");
+		exit(1);
+	}
+	munmap((void *)p, 64 * PAGE);
+}
+
 #define PM_PRESENT	(1ull << 63)
 #define PM_FRAME	((1ull << 55) - 1)
 

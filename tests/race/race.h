@@ -50,6 +50,14 @@ static pid_t my_tid(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
+/* In loops that wait for another processor: PAUSE lets it run at once also where processors take turns (-icount). */
+__attribute__((unused))
+static void race_relax(void)
+{
+	__builtin_ia32_pause();
+	sched_yield();
+}
+
 /* xorshift: each thread has its own. */
 __attribute__((unused))
 static unsigned rnd(unsigned below)
@@ -167,7 +175,7 @@ static bool is_held_now(const char *window)
 __attribute__((unused))
 static bool is_held(const char *window)
 {
-	for (double end = now() + 10; now() < end; sched_yield())
+	for (double end = now() + 10; now() < end; race_relax())
 		if (is_held_now(window))
 			return true;
 	return false;
@@ -189,7 +197,7 @@ static void clear_windows(void)
 __attribute__((unused))
 static bool wait_flag(volatile int *flag, int ms)
 {
-	for (double end = now() + ms / 1000.0; !*flag; sched_yield())
+	for (double end = now() + ms / 1000.0; !*flag; race_relax())
 		if (now() >= end)
 			return false;
 	return true;
@@ -304,7 +312,7 @@ static void *actor_thread(void *arg)
 
 	a->tid = my_tid();
 	while (!a->start)
-		sched_yield();
+		race_relax();
 	a->fn(a->arg);
 	a->done = 1;
 	return NULL;
@@ -316,7 +324,7 @@ static void actor_create(struct actor *a, void (*fn)(void *), void *arg)
 	*a = (struct actor){ .fn = fn, .arg = arg };
 	MUST(pthread_create(&a->thread, NULL, actor_thread, a) == 0);
 	while (!a->tid)
-		sched_yield();
+		race_relax();
 }
 
 /* Starts it, and waits until it is held at @window. */
@@ -406,7 +414,7 @@ static void run_parts(void (*racing)(void), void (*forced)(void), long slack)
 	}
 }
 
-__attribute__((unused))
+__attribute__((unused, noreturn))
 static void run_race(void (*racing)(void), void (*forced)(void), long slack)
 {
 	run_parts(racing, forced, slack);
