@@ -180,45 +180,18 @@ static long uffd_ioctl(struct file *f, unsigned int cmd, unsigned long arg)
 {
 	struct uffd *ctx = f->private;
 	unsigned int nr = cmd & 0xff;
-	enum lock_caller old;
+	u8 old;
 	long ret;
 
 	if (cmd == UFFDIO_API)
 		return uffd_api(ctx, (void __user *)arg);
 	if (!uffd_features(ctx) || nr >= ARRAY_SIZE(commands) || commands[nr].cmd != cmd)
 		return -EINVAL;
-	old = lock_stat_enter(LOCK_CALLER_UFFD);
+	old = current->lock_caller;		/* lock_stat_enter(), without the call */
+	current->lock_caller = LOCK_CALLER_UFFD;
 	ret = commands[nr].run(ctx, (void __user *)arg);
-	lock_stat_leave(old);
+	current->lock_caller = old;
 	return ret;
-}
-
-int uffd_check_unaligned_range(u64 start, u64 len)
-{
-	if ((len & ~PAGE_MASK) || !len)
-		return -EINVAL;
-	if (start < MMAP_MIN_ADDR || start >= TASK_SIZE || len > TASK_SIZE - start)
-		return -EINVAL;
-	return 0;
-}
-
-int uffd_check_range(u64 start, u64 len)
-{
-	return start & ~PAGE_MASK ? -EINVAL : uffd_check_unaligned_range(start, len);
-}
-
-bool uffd_pin_mm(const struct uffd *ctx)
-{
-	bool alive = ctx->mm == current->mm || mm_get_not_zero(ctx->mm);
-
-	race_window("uffd_mm_pinned");
-	return alive;
-}
-
-void uffd_unpin_mm(const struct uffd *ctx)
-{
-	if (ctx->mm != current->mm)
-		mm_put(ctx->mm);
 }
 
 long uffd_report(struct uffd *ctx, s64 done, u64 len, uintptr_t start, bool wake, s64 __user *out)

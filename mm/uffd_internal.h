@@ -2,8 +2,11 @@
 #ifndef MM_UFFD_INTERNAL_H
 #define MM_UFFD_INTERNAL_H
 
+#include "kernel/errno.h"
+#include "kernel/race.h"
 #include "kernel/refcount.h"
 #include "kernel/rwsem.h"
+#include "kernel/task.h"
 #include "kernel/wait.h"
 #include "mm/layout.h"
 #include "mm/uffd.h"
@@ -131,11 +134,30 @@ void uffd_put(struct uffd *ctx);
  * Keeps the contents of ctx->mm alive for one operation (R31). False: it has exited. A task that runs in that mm keeps it
  * alive just by that, so the common case of a manager in the same process costs nothing.
  */
-bool uffd_pin_mm(const struct uffd *ctx);
-void uffd_unpin_mm(const struct uffd *ctx);
-/* Whole pages of user space? 0 or -EINVAL. */
-int uffd_check_range(u64 start, u64 len);
-int uffd_check_unaligned_range(u64 start, u64 len);	/* the same, @start may be anywhere in a page */
+static inline bool uffd_pin_mm(const struct uffd *ctx)
+{
+	bool alive = ctx->mm == current->mm || mm_get_not_zero(ctx->mm);
+
+	race_window("uffd_mm_pinned");
+	return alive;
+}
+static inline void uffd_unpin_mm(const struct uffd *ctx)
+{
+	if (ctx->mm != current->mm)
+		mm_put(ctx->mm);
+}
+/* @len bytes, whole pages, from anywhere in a page of user space? 0 or -EINVAL. */
+static inline int uffd_check_unaligned_range(u64 start, u64 len)
+{
+	if ((len & ~PAGE_MASK) || !len)
+		return -EINVAL;
+	return start < MMAP_MIN_ADDR || start >= TASK_SIZE || len > TASK_SIZE - start ? -EINVAL : 0;
+}
+/* Whole pages. */
+static inline int uffd_check_range(u64 start, u64 len)
+{
+	return start & ~PAGE_MASK ? -EINVAL : uffd_check_unaligned_range(start, len);
+}
 
 /* -- one function per ioctl: 0 or -errno. No lock held; sleep -- */
 long uffd_register(struct uffd *ctx, void __user *arg);

@@ -466,17 +466,16 @@ struct vma *vma_merge_neighbours(struct vma *vma)
 struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_flags, struct uffd *uffd)
 {
 	struct merge_spec spec = { .flags = new_flags, .file = vma->file, .anon_vma = vma->anon_vma, .uffd = uffd };
-	struct vma *prev = NULL, *next = NULL;
+	struct vma *prev, *next;
 	bool whole = start == vma->start && end == vma->end;
 	int err = 0;
 
 	assert(start >= vma->start && end <= vma->end && start < end);
 	if (vma->flags == new_flags && vma->uffd == uffd)
 		return vma;
-	if (start == vma->start)
-		prev = mergeable_prev(vma_prev(vma), start, vma->pgoff, &spec);
-	if (end == vma->end)
-		next = mergeable_next(vma_next(vma), end, end_pgoff(vma), &spec);
+	vma_tree_around(&vma->mm->vmas, vma, &prev, &next);
+	prev = start == vma->start ? mergeable_prev(prev, start, vma->pgoff, &spec) : NULL;
+	next = end == vma->end ? mergeable_next(next, end, end_pgoff(vma), &spec) : NULL;
 
 	if (whole && (prev || next))
 		return merge_whole(vma, prev, next);

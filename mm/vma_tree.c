@@ -132,6 +132,18 @@ struct vma *vma_tree_neighbours(const struct vma_tree *t, uintptr_t addr, struct
 	return n ? n->slot[i] : NULL;
 }
 
+void vma_tree_around(const struct vma_tree *t, const struct vma *vma, struct vma **prev, struct vma **next)
+{
+	const struct vma_node *n = t->root;
+	unsigned int i;
+
+	while (n->level)
+		n = n->slot[node_find(n, vma->start)];
+	i = node_find(n, vma->start);
+	*prev = i ? n->slot[i - 1] : vma_tree_prev(t, vma->start);
+	*next = i + 1 < n->count ? n->slot[i + 1] : vma_tree_find(t, vma->end);
+}
+
 /* To the entry of the VMA that contains @addr, or to the place where one that starts at @addr belongs. */
 static void path_to(const struct vma_tree *t, uintptr_t addr, struct tree_path *p)
 {

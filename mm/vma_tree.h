@@ -37,6 +37,8 @@ struct vma *vma_tree_find(const struct vma_tree *t, uintptr_t addr);	/* first wi
 struct vma *vma_tree_prev(const struct vma_tree *t, uintptr_t addr);	/* last with start < addr, or NULL; mmap_lock */
 /* As vma_tree_find, and in *prev the last with end <= addr, or NULL: the two sides of a gap in one descent. mmap_lock. */
 struct vma *vma_tree_neighbours(const struct vma_tree *t, uintptr_t addr, struct vma **prev);
+/* The neighbours of @vma, which is in the tree, on both sides; NULL: none. One descent, if the leaf holds them too. mmap_lock. */
+void vma_tree_around(const struct vma_tree *t, const struct vma *vma, struct vma **prev, struct vma **next);
 
 /*
  * Makes sure that the next @nr_inserts inserts cannot fail; removes and new bounds never do. What is not used stays in

@@ -180,6 +180,12 @@ static void compare(void)
 	struct vma *here = owner[page];
 	if (after != model_find(page) || before != (here ? model_prev(here->start >> PAGE_SHIFT) : model_prev(page)))
 		FAIL("neighbours differ at page %u", page);
+	if (here) {
+		vma_tree_around(&tree, here, &before, &after);
+		unsigned int end = here->end >> PAGE_SHIFT;
+		if (before != model_prev(here->start >> PAGE_SHIFT) || after != (end < PAGES ? model_find(end) : NULL))
+			FAIL("what is around page %u differs", page);
+	}
 	uintptr_t want = low <= high ? model_gap(len, low, high, align, offset, down) : (uintptr_t)-ENOMEM;
 	uintptr_t got = vma_tree_find_gap(&tree, len, low, high, align, offset, down);
 	if (want != got)
