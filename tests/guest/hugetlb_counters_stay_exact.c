@@ -22,6 +22,7 @@
 static __thread sigjmp_buf jump;
 static __thread unsigned long seed;
 static int files[2];				/* a memfd, and one on the mount */
+static int meeting;				/* a memfd of one page: taken without a promise and promised at the same time */
 static long deadline;
 
 static unsigned int pick(unsigned int n)
@@ -158,6 +159,28 @@ static void segment(void)
 	MUST(shmdt(p) == 0);
 }
 
+/* The page comes without a promise while others promise it: met, so the promise goes back. */
+static void meet(bool take)
+{
+	char *p = mmap(NULL, HUGE, RW, MAP_SHARED | (take ? MAP_NORESERVE : 0), meeting, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	if (take)
+		touched(p, true);
+	MUST(munmap(p, HUGE) == 0);
+	if (take)
+		MUST(ftruncate(meeting, 0) == 0);
+}
+
+static void *promiser(void *arg)
+{
+	(void)arg;
+	while (now_ms() < deadline)
+		meet(false);
+	return NULL;
+}
+
 static void *worker(void *arg)
 {
 	seed = (unsigned long)arg * 7919 + 1;
@@ -165,7 +188,8 @@ static void *worker(void *arg)
 		int fd = files[pick(2)];
 		off_t from = pick(FILE_PAGES) * S, len = (1 + pick(3)) * S;
 
-		switch (pick(12)) {
+		switch (pick(14)) {
+		case 12: case 13: meet(true); break;
 		case 0: case 1: private_owner(); break;
 		case 2: promised(); break;
 		case 3: case 4: shared(fd, MAP_SHARED); break;
@@ -211,19 +235,21 @@ static void *administrator(void *arg)
 
 static void round_of(int threads)
 {
-	pthread_t t[8], admin;
+	pthread_t t[8], admin, other;
 	struct statfs s;
 	struct pool p;
 
 	deadline = now_ms() + MILLISECONDS;
 	MUST(pthread_create(&admin, NULL, administrator, NULL) == 0);
+	MUST(pthread_create(&other, NULL, promiser, NULL) == 0);
 	for (long i = 0; i < threads; i++)
 		MUST(pthread_create(&t[i], NULL, worker, (void *)i) == 0);
 	for (int i = 0; i < threads; i++)
 		pthread_join(t[i], NULL);
 	pthread_join(admin, NULL);
+	pthread_join(other, NULL);
 
-	MUST(ftruncate(files[0], 0) == 0 && ftruncate(files[1], 0) == 0);
+	MUST(ftruncate(files[0], 0) == 0 && ftruncate(files[1], 0) == 0 && ftruncate(meeting, 0) == 0);
 	set_number(POOL "nr_overcommit_hugepages", 0);
 	set_number(POOL "nr_hugepages", POOL_PAGES);
 	p = pool_now();
@@ -243,6 +269,7 @@ int main(void)
 	pool_begin(POOL_PAGES);
 	MUST(mount_huge(DIR, "size=16M,min_size=4M") == 0);
 	files[0] = huge_memfd(0);
+	meeting = huge_memfd(0);
 	files[1] = open(DIR "/f", O_CREAT | O_RDWR, 0600);
 	MUST(files[1] >= 0);
 	round_of(6);
@@ -250,6 +277,7 @@ int main(void)
 	round_of(6);
 	close(files[0]);
 	close(files[1]);
+	close(meeting);
 	MUST(unlink(DIR "/f") == 0 && umount(DIR) == 0);
 	pool_end(POOL_PAGES);
 }
