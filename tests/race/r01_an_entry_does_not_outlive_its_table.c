@@ -98,6 +98,12 @@ static long is_present(long page)
 	return entry_is_present(WINDOW(0) + (size_t)page * HUGE);
 }
 
+static long protect(long unused)
+{
+	(void)unused;
+	return mprotect(WINDOW(0), GIB, PROT_READ);
+}
+
 static void read_new_page(void *arg)
 {
 	long value = 1;
@@ -129,6 +135,8 @@ static void forced(void)
 	actor_start_and_hold(&faulter, "hugetlb_fault_walked");
 	actor_try(&dropper);
 	bool taken_away = dropper.done;
+	if (taken_away)
+		CHECK_EQUAL(0, puppet(other, protect, 0));	/* so that we do not share its table once more */
 	go();
 	actor_join(&faulter);
 	actor_join(&dropper);
