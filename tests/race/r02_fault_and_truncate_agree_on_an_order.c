@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: hugetlb.sync=vma race.reopen=2
+ * shows: PANIC: lock order|hang:
  */
 #include "hugetlb.h"
 

@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: race.reopen=5
+ * shows: a pin shows|CHECK|PANIC
  */
 #include "hugetlb.h"
 
@@ -75,7 +77,62 @@ static void racing(void)
 	peers_end();
 }
 
+/* -- forced: the page goes, and is somebody else's, between the look at the entry and the pin -- */
+
+static long seen;
+
+static void pin_once(void *arg)
+{
+	struct iovec page = { WINDOW(0) + 8000, sizeof(long) }, to = { &seen, sizeof(seen) };
+
+	(void)arg;
+	if (process_vm_readv(getpid(), &to, 1, &page, 1, 0) != sizeof(seen))
+		seen = 0;
+}
+
+static void punch_once(void *arg)
+{
+	(void)arg;
+	CHECK(fallocate(huge_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE) == 0);
+}
+
+static long take_and_keep(long pages)
+{
+	char *p = map_huge((size_t)pages, RW, HUGE_ANON, -1);
+
+	for (long i = 0; i < pages; i++)
+		write_canary(p + (size_t)i * HUGE, canary(7, i));
+	return 0;
+}
+
+static void forced(void)
+{
+	struct peer *other;
+	struct actor pinner, puncher;
+	size_t len;
+
+	make_huge_file(1);
+	map_window(0, GIB, RW);
+	(void)*(volatile long *)WINDOW(0);
+	other = peer_start(NULL);
+	leave_in_pool(2, &len);
+	actor_create(&pinner, pin_once, NULL);
+	actor_create(&puncher, punch_once, NULL);
+	actor_start_and_hold(&pinner, "hugetlb_gup_walked");
+	actor_try(&puncher);
+	if (puncher.done)
+		puppet(other, take_and_keep, 3);
+	go();
+	actor_join(&pinner);
+	actor_join(&puncher);
+	if (!is_ours(seen, 0)) {
+		printf("a pin shows what was never in the file: %lx\n", seen);
+		test_failures++;
+	}
+	peers_end();
+}
+
 int main(void)
 {
-	run_huge_race(racing, NULL, 32);
+	run_huge_race(racing, forced, 32);
 }

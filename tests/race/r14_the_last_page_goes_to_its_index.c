@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: race.reopen=14
+ * shows: signal 7, although
  */
 #include "hugetlb.h"
 

@@ -7,6 +7,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: race.reopen=17
+ * shows: the pool has
  */
 #include "hugetlb.h"
 

@@ -7,6 +7,8 @@
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
  * only: faultline
+ * fails: race.reopen=18
+ * shows: the pool has|pages are reserved of a pool|PANIC
  */
 #include "hugetlb.h"
 

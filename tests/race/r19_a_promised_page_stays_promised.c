@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: race.reopen=19
+ * shows: a page that was promised is gone
  */
 #include "hugetlb.h"
 

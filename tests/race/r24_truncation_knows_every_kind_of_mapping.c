@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: hugetlb.sync=vma race.reopen=24
+ * shows: PANIC
  */
 #include "hugetlb.h"
 
@@ -57,7 +59,7 @@ static void map_and_go(void)
 static void map_it(void)
 {
 	make_huge_file(PAGES);
-	private = map_huge(PAGES, RW, MAP_PRIVATE | MAP_NORESERVE, huge_fd);
+	private = map_huge(PAGES, RW, MAP_PRIVATE, huge_fd);
 	shared = map_huge(PAGES, RW, MAP_SHARED | MAP_NORESERVE, huge_fd);
 }
 
