@@ -196,6 +196,14 @@ def interesting(log):
     return "\n".join(kept[:40])
 
 
+def log_of(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read()[-200000:].decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def run_boot(tests, kernel, build, cpus, mem, append, report, program_of):
     """Boots with `tests`, as long as it takes to get an outcome for each: report(test, outcome). A test that takes the kernel down
     is failed, and another boot runs the rest; when not even one starts, all are. A report that returns True ends it: enough is known."""
@@ -224,7 +232,7 @@ def run_boot(tests, kernel, build, cpus, mem, append, report, program_of):
             if viewer:
                 viewer.start()
             by_name = {t.name: t for t in left}
-            running, output, end, started, finished, since = None, "", None, False, False, 0.0
+            running, output, end, started, finished, since, told = None, "", None, False, False, 0.0, []
             try:
                 allowed = BOOT_CPU_SECONDS
                 while True:
@@ -249,7 +257,9 @@ def run_boot(tests, kernel, build, cpus, mem, append, report, program_of):
                         output = guest.take(int(values[0])).decode(errors="replace")
                     elif what == "end":
                         status = values[1] if values[1] == "budget" else int(values[1])
-                        enough = report(running, Outcome(status, int(values[2]), output, ""))
+                        outcome = Outcome(status, int(values[2]), output)
+                        told.append(outcome)
+                        enough = report(running, outcome)
                         left.remove(running)
                         if enough:
                             return
@@ -261,11 +271,9 @@ def run_boot(tests, kernel, build, cpus, mem, append, report, program_of):
                         finished = True
             finally:
                 guest.stop()
-            try:
-                with open(os.path.join(d, "log"), "rb") as f:
-                    log = f.read()[-200000:].decode(errors="replace")
-            except OSError:
-                log = ""
+                log = log_of(os.path.join(d, "log"))
+                for outcome in told:		# what the kernel said in this boot; which test made it say so nobody knows
+                    outcome.log = "" if outcome.passed else interesting(log)
             if guest.door.returncode == 2:
                 raise Trouble("the guest could not be started: " + guest.errors.decode(errors="replace")[-500:])
         if finished and not left:

@@ -111,6 +111,7 @@ class Variant:
         self.lab, self.seed = lab, str(seed)
         choice = random.Random(f"lab {lab.number} variant {seed}")
         self.names = {old: choice.choice(new) for old, new in lab.renames}
+        self.names.update({f"sys_{old}": f"sys_{new}" for old, new in self.names.items()})	# SYSCALL_DEFINE makes that one
         self.values = {name: choice.choice(values) for name, values in sorted(lab.values.items())}
         self.behaviour = choice.choice(lab.behaviours) if lab.behaviours else None
         if not lab.renames and not lab.behaviours:

@@ -4,7 +4,7 @@
  * cpus: 2
  * seeds: 2
  */
-#include "getcpu.h"
+#include "lab0.h"
 
 static void *mover(void *arg)
 {

@@ -2,7 +2,7 @@
  * The kernel never follows a user pointer unless it is prepared for it to be wrong. Nothing mapped, read-only, half of it behind the
  * end of a mapping, the kernel's own memory: EFAULT, and what lies there is as it was.
  */
-#include "getcpu.h"
+#include "lab0.h"
 
 int main(void)
 {

@@ -1,5 +1,5 @@
 /* Either pointer may be null, or both. */
-#include "getcpu.h"
+#include "lab0.h"
 
 int main(void)
 {

@@ -2,7 +2,7 @@
  * Bound to one processor after the other, a thread is told just that one; the node is 0, for we have only one.
  * cpus: 4
  */
-#include "getcpu.h"
+#include "lab0.h"
 
 int main(void)
 {

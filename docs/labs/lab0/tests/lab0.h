@@ -1,6 +1,6 @@
 /* The system call as a program sees it: no C library in between, which would answer by itself. */
-#ifndef GETCPU_H
-#define GETCPU_H
+#ifndef LAB0_H
+#define LAB0_H
 
 #include "tests/labs/lab_test.h"
 
