@@ -18,6 +18,7 @@ GOALS = {
     "shmem_refault": 700, "pipe_round_trip": 3500, "mmap_touch_munmap_16k": 3500, "fork_exit_wait": 45000,
     "port_round_trip": 1000,
     "uffd_missing_copy": 4500, "uffd_wp": 4097, "uffd_minor": 4100, "uffd_register_unregister": 1459,
+    "huge_refault": 400,
 }
 # What Debian's kernel does when nobody tells it otherwise: later parameters win over the door's reference ones.
 DEBIAN = "mitigations=auto audit=1 init_on_alloc=1 randomize_kstack_offset=on transparent_hugepage=always"
@@ -27,7 +28,7 @@ def build():
     out = os.path.join(TOP, "build", "bench")
     os.makedirs(out, exist_ok=True)
     exe = os.path.join(out, "cost")
-    src = [os.path.join(TOP, "user", "bench", name) for name in ("cost.c", "cost_uffd.c")]
+    src = [os.path.join(TOP, "user", "bench", name) for name in ("cost.c", "cost_uffd.c", "cost_huge.c")]
     newest = max(os.path.getmtime(f) for f in src + [os.path.join(TOP, "user", "bench", "cost.h")])
     if not os.path.exists(exe) or os.path.getmtime(exe) < newest:
         subprocess.check_call(["musl-gcc", "-static", "-O2", "-Wall", "-Wextra", "-o", exe, *src])

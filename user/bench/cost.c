@@ -337,6 +337,8 @@ static const struct row {
 	{ "uffd_wp",			run_uffd_wp,		1000,	NOTHING, 0 },
 	{ "uffd_minor",			run_uffd_minor,		1000,	NOTHING, 0 },
 	{ "uffd_register_unregister",	run_uffd_register,	1000,	NOTHING, 0 },
+	{ "huge_refault",		run_huge_refault,	47 * 100, NOTHING, 0 },
+	{ "huge_map_touch_unmap",	run_huge_map_touch_unmap, 48 * 100, NOTHING, 0 },
 };
 
 static int by_value(const void *a, const void *b)
