@@ -22,7 +22,9 @@
 #ifndef RACE_SECONDS
 #define RACE_SECONDS	2.0
 #endif
+#ifndef HANG_SECONDS
 #define HANG_SECONDS	10.0
+#endif
 #define PART_SECONDS	25.0
 #define MAX_RACERS	12
 
