@@ -8,16 +8,19 @@ usage: net.py [--slow] [NAME]...        all of them without a name
     programs    BusyBox wget, httpd, nc, telnet, ping in both directions
     bulk        the host fetches 100 MB from a BusyBox httpd, intact (8 MB without --slow)
     peer        Linux 6.12 on the other end of the wire: both directions at once, many connections, frames lost and reordered
+    page        the page that the system shows when it is booted as it is, in a headless browser if there is one
     killed      netd is killed 20 times under traffic (--slow: 1000); httpd answers again without being restarted
 """
 import functools
 import http.client
 import hashlib
 import http.server
+import json
 import os
 import random
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -365,6 +368,8 @@ def two_guests(name, kernels, loss=0.0, late=0.0, size=1 << 20, connections=20):
                 problem = problem or f"{kernel} did not get everything"
         if (loss or late) and not (relay.lost and relay.delayed):
             problem = problem or "the relay lost nothing"
+        for took, kernel in zip(re.findall(r"took (\S+) (\S+)", shown), kernels):
+            print(f"    {name}: {kernel} fetched {size / 1e6 / max(float(took[1]) - float(took[0]), 0.01):.2f} MB/s (its own clock)", flush=True)
         print(f"    {name}: {relay.carried} frames, {relay.lost} lost, {relay.delayed} late", flush=True)
         report(name, problem, shown)
 
@@ -379,7 +384,44 @@ def peer():
         two_guests("peer/faultline-to-faultline", ("faultline", "faultline"), size=size, connections=connections)
 
 
-TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, peer)}
+def page():
+    """The system as people boot it: its own init starts netd and httpd, and a browser shows the page."""
+    port = free_port()
+    machine = vm.Machine(vm.Qemu(), 2, "512M")
+    vm.make("build/release/faultline.elf", "build/initramfs.cpio")
+    machine.direct(vm.faultline_kernel("release"), vm.INITRAMFS, "")
+    machine.add("-vga", "none", "-display", "none", "-serial", "null")
+    machine.network([(port, 80)])
+    guest = subprocess.Popen(vm.kill_with_parent(machine.command), stdin=subprocess.DEVNULL)
+    try:
+        state, end = None, time.monotonic() + 90
+        while state is None and time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/cgi-bin/state", timeout=10) as answer:
+                    state = json.load(answer)
+            except (OSError, ValueError, http.client.HTTPException):
+                time.sleep(0.5)
+        names = {p["name"]: p["user"] for p in state["processes"]} if state else {}
+        good = state and state["faults"] > 0 and state["total"] > 400000 and names.get("netd") == "netd" and "httpd" in names
+        report("page/state", None if good else f"not the state of a live system: {state}")
+        browser = shutil.which("chromium") or shutil.which("google-chrome")
+        if not browser:
+            print("skip: net/page/browser: no chromium here")
+            return
+        shot = os.path.join(vm.BUILD, "tests/net/page.png")
+        with tempfile.TemporaryDirectory() as profile:
+            done = subprocess.run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--window-size=1000,800",
+                                   "--virtual-time-budget=10000", f"--screenshot={shot}", "--dump-dom", f"http://127.0.0.1:{port}/"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=120)
+        faults = re.search(r'id="faults">([0-9,]+)<', done.stdout)
+        live = 'data-state="live"' in done.stdout and faults and ">netd<" in done.stdout and os.path.exists(shot)
+        report("page/browser", None if live else "the page did not come to life", done.stdout[-2000:])
+    finally:
+        guest.kill()
+        guest.wait()
+
+
+TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, peer, page)}
 
 
 def main(argv):
