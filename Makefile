@@ -226,7 +226,6 @@ oracle: deps
 	@python3 -B -c 'import sys; sys.path.insert(0, "tests/lib"); import vm; print("Linux", vm.fetch_linux())'
 
 doctor:
-	@tests/lib/deps.sh --check || :
 	@python3 -B tests/lib/run.py --doctor
 
 export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD WEB

@@ -5,6 +5,7 @@ import socket as socketlib
 import subprocess
 import sys
 import tempfile
+import time
 
 import vm
 from vm import Trouble, note
@@ -102,19 +103,75 @@ def gdb():
             guest.wait()
 
 
+def trouble(what, cure):
+    print(f"PROBLEM:  {what}\n  cure:   {cure}")
+    return 1
+
+
+def apt_line():
+    """What tests/lib/deps.sh misses here, as the line that installs it; "" if nothing."""
+    said = subprocess.run([os.path.join(vm.TOP, "tests/lib/deps.sh"), "--check"], capture_output=True, text=True).stdout
+    missing = [line.partition(": ")[2] for line in said.split("\n") if line.startswith("Missing packages:")]
+    root = "" if os.geteuid() == 0 else "sudo "
+    return f"{root}apt-get update && {root}apt-get install --no-install-recommends {missing[0]}" if missing else ""
+
+
+def tiny_boot():
+    """By behaviour, not by version number: the kernel boots and runs a command, or what it said instead."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run([os.path.join(vm.TOP, "tests/guest.sh"), "--mem", "128M", "--timeout", "120", "--", "echo up; nproc"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=900)
+    except subprocess.TimeoutExpired:
+        return "nothing came within 15 minutes", 0
+    if done.returncode == 0 and done.stdout == "up\n2\n":
+        return "", time.monotonic() - begin
+    return "\n          ".join(line for line in done.stderr.strip().split("\n")[-8:]), 0
+
+
 def doctor():
-    qemu = vm.Qemu(SETTINGS["QEMU"] or None)
+    """What this machine can do, found out by trying; each problem with the line that cures it."""
+    problems = 0
+    missing = apt_line()
+    if missing:
+        problems += trouble("packages are missing", missing if shutil.which("apt-get") else
+                            "no apt here: use the container, docs/labs/container/Dockerfile (docker build -t faultline docs/labs/container)")
+    try:
+        qemu = vm.Qemu(SETTINGS["QEMU"] or None)
+    except Trouble as e:
+        trouble(str(e), missing or "make deps")
+        return 1
     print(f"qemu:     {qemu.path}, version {qemu.version()}")
     kind, why = qemu.accelerator()
     print(f"speed:    {'hardware virtualisation' if kind == 'kvm' else 'software emulation'} ({why})")
+    if kind != "kvm" and os.path.exists("/dev/kvm") and not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        print('  faster: sudo adduser "$USER" kvm, then log in again (everything works without)')
     print(f"cpu:      {vm.cpu_argument(qemu, None, False)}")
-    for program in ("gcc", "clang", "ld", "grub-mkrescue"):
+    for program in ("gcc", "clang", "ld", "grub-mkrescue", "gdb"):
         path = shutil.which(program)
         text = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.split("\n")[0] if path else "not there"
         print(f"{program + ':':<9} {text}")
+    if not shutil.which("gdb"):
+        print("  for make gdb:  apt-get install gdb")
     version = os.path.join(vm.LINUX_DIR, "version")
     print("oracle:  ", "Linux " + open(version).read().strip() if os.path.exists(version) else "not fetched yet (make oracle)")
-    return 0
+    free = shutil.disk_usage(vm.TOP).free >> 20
+    if free < 1024:
+        problems += trouble(f"only {free} MiB are free here", "make room: building and testing take about 1 GiB")
+    if " " in vm.TOP or ":" in vm.TOP:
+        problems += trouble(f"the path of this directory has a blank or a colon ({vm.TOP})", "move it: make cannot handle that")
+    if vm.TOP.startswith("/mnt/") and "microsoft" in os.uname().release.lower():
+        print("  slow:   this is a Windows disk; a copy under your Linux home directory builds many times faster")
+    if not problems:
+        said, seconds = tiny_boot()
+        if said:
+            problems += trouble(f"the kernel does not boot in this QEMU; it said:\n          {said}",
+                                "if this is a build error, make clean && make; if the machine stops early, try QEMU=/path/to/another/qemu-system-x86_64, "
+                                "and report these lines")
+        else:
+            print(f"boot:     the kernel boots and runs programs here ({seconds:.0f} s, building included)")
+    print("All is well: make run" if not problems else f"{problems} problem{'s' * (problems > 1)}, each with its cure above")
+    return int(problems > 0)
 
 
 if __name__ == "__main__":
