@@ -72,7 +72,8 @@ static void claims(void)
 {
 	int p[2], q[2];
 
-	CHECK_ERRNO(EAFNOSUPPORT, socket(MINI_FAMILY, SOCK_STREAM, 0));
+	/* EAFNOSUPPORT until the first claim ever; an earlier run in this boot had a server: then the call has waited for another. */
+	CHECK(socket(MINI_FAMILY, SOCK_STREAM, 0) == -1 && (errno == EAFNOSUPPORT || errno == ENETDOWN));
 	MUST(port_create(p, 0) == 0);
 	MUST(port_create(q, 0) == 0);
 	CHECK_EQUAL(-EBADF, family_claim(-1, MINI_FAMILY));
