@@ -201,7 +201,8 @@ static void round_of_all(void)
 	race(SECONDS, racers, sizeof(racers) / sizeof(racers[0]));
 	for (int i = 0; i < 3; i++)
 		manager_stop(&m[i]);
-	if (!touched || !moved || !forked || !protections) {
+	/* Moves are not asked for: a page that a fork shares stays, and there may be nothing but forks. */
+	if (!touched || !forked || !protections) {
 		printf("touched %ld, moved %ld, forked %ld, protected %ld\n", touched, moved, forked, protections);
 		test_failures++;
 	}
