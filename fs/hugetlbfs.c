@@ -12,6 +12,7 @@
  * takes it out itself (R12), so one pass is enough.
  */
 #include "fs/hugetlbfs.h"
+#include "kernel/mutex.h"
 #include "kernel/panic.h"
 #include "kernel/printk.h"
 #include "kernel/race.h"
@@ -29,6 +30,7 @@
 /*   I  constant */
 struct hugetlbfs_inode {		/* inode->private of a regular file */
 	struct hugetlb_file_map	 map;
+	struct mutex		 cut_lock;		/* LOCK_HUGETLB_FILE: promises and size go up together (mmap) or down together (truncate) */
 	bool			 reserved_whole;	/* I  shmget has reserved it all: mmap reserves nothing */
 };
 
@@ -68,6 +70,7 @@ struct inode *hugetlbfs_new_inode(struct super_block *sb, u32 mode, dev_t rdev)
 	}
 	if (S_ISREG(mode)) {
 		hugetlb_file_map_init(&info->map);
+		mutex_init(&info->cut_lock, LOCK_HUGETLB_FILE);
 		inode->private = info;
 		inode->ops = &file_inode_ops;
 		inode->fops = &hugetlbfs_file_ops;
@@ -153,9 +156,11 @@ static int hugetlbfs_truncate(struct inode *inode, u64 size)
 		return -EINVAL;
 	if ((size < inode->size && (inode->seals & F_SEAL_SHRINK)) || (size > inode->size && (inode->seals & F_SEAL_GROW)))
 		return -EPERM;
+	mutex_lock(&inode_info(inode)->cut_lock);
 	__atomic_store_n(&inode->size, size, __ATOMIC_SEQ_CST);		/* before we look for pages: hugetlb_add_to_page_cache() */
 	remove_range(inode, first, ~0ul);
 	hugetlb_unreserve_pages(inode, first, ~0ul);
+	mutex_unlock(&inode_info(inode)->cut_lock);
 	return 0;
 }
 
@@ -223,6 +228,15 @@ unlock:
 	return err;
 }
 
+/* Of fallocate and mmap, which hold different locks: the size only grows here. */
+static void extend_size(struct inode *inode, u64 size)
+{
+	u64 old = READ_ONCE(inode->size);
+
+	while (old < size && !__atomic_compare_exchange_n(&inode->size, &old, size, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+}
+
 /* D21. inode lock held for write; @off and @len were checked. What was allocated before an error stays. */
 static int hugetlbfs_fallocate(struct inode *inode, int mode, loff_t off, loff_t len)
 {
@@ -250,8 +264,8 @@ static int hugetlbfs_fallocate(struct inode *inode, int mode, loff_t off, loff_t
 		if (err)
 			return err;
 	}
-	if (!(mode & FALLOC_FL_KEEP_SIZE) && end > inode->size)
-		WRITE_ONCE(inode->size, end);
+	if (!(mode & FALLOC_FL_KEEP_SIZE))
+		extend_size(inode, end);
 	inode_touch(inode, false);
 	return err;
 }
@@ -327,13 +341,19 @@ static int hugetlbfs_fsync(struct file *f, bool datasync)
 
 /* -- mapping ----------------------------------------------------------------------------------------------------------- */
 
-/* Truncate may write the size too, at any moment: then either was first. */
-static void extend_size(struct inode *inode, u64 size)
+/* What truncate would undo in one go is done in one go. 0 or -ENOMEM. */
+static int reserve_and_extend(struct inode *inode, struct vma *vma, u64 end, u64 flags)
 {
-	u64 old = READ_ONCE(inode->size);
+	struct hstate *h = hstate_inode(inode);
+	struct mutex *lock = &inode_info(inode)->cut_lock;
+	int err;
 
-	while (old < size && !__atomic_compare_exchange_n(&inode->size, &old, size, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-		;
+	mutex_lock(lock);
+	err = hugetlb_reserve_pages(inode, vma->pgoff >> h->order, end >> h->order, vma, flags);
+	if (!err && (flags & VM_WRITE))
+		extend_size(inode, end << PAGE_SHIFT);
+	mutex_unlock(lock);
+	return err;
 }
 
 /* D13. The address and length are multiples of the page size (mm/mmap.c). mmap_lock write; the VMA is not in the tree yet. */
@@ -353,12 +373,10 @@ static int hugetlbfs_mmap(struct file *f, struct vma *vma)
 		flags |= VM_NORESERVE;
 	vma->ops = &hugetlb_vma_ops;
 	vma->mapping = &inode->mapping;
-	err = hugetlb_reserve_pages(inode, vma->pgoff >> h->order, (vma->pgoff + pages) >> h->order, vma, flags);
+	err = reserve_and_extend(inode, vma, vma->pgoff + pages, flags);
 	if (err)
 		return err;
 	vma->flags |= VM_HUGETLB | VM_DONTEXPAND;
-	if (flags & VM_WRITE)
-		extend_size(inode, (vma->pgoff + pages) << PAGE_SHIFT);
 	hugetlb_vma_mapped(vma);
 	return 0;
 }

@@ -31,6 +31,7 @@
 	X(LOCK_MMAP,		SLEEP, ON,  "mm/mmap.c; pair (fork): parent before child")		\
 	X(LOCK_VMA,		SLEEP, ON,  "mm/vma_lock.c: fault; pair: destination before source by trylock") \
 	X(LOCK_UFFD_MAP_CHANGING, SLEEP, ON, "mm/uffd_lock.c: write under mmap_lock, read under a VMA lock")	\
+	X(LOCK_HUGETLB_FILE,	SLEEP, ON,  "fs/hugetlbfs.c: mmap reserves and extends, truncate cuts; inside mmap_lock, where the inode lock cannot be")	\
 	X(LOCK_HUGETLB_FAULT,	SLEEP, ON,  "mm/hugetlb_fault.c: one instantiation per (file, index)")	\
 	X(LOCK_HUGETLB_VMA,	SLEEP, ON,  "mm/pmd_share.c: fault against unshare")			\
 	X(LOCK_FOLIO,		SLEEP, ON,  "mm/filemap.c: page lock, outside i_mmap for truncate")	\
