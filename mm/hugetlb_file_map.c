@@ -107,20 +107,24 @@ static int chunks_pin(struct hugetlb_file_map *map, u64 first, u64 end)
 	return 0;
 }
 
-/* Lock held, chunks pinned. Indexes of [from, to) that need a promise and have none; with @mark they get it. */
+/*
+ * Lock held, chunks pinned. Indexes of [from, to) that need a promise and have none; with @mark they get it. A word at a time: mapping
+ * a file that is all there must not cost something for each of its pages.
+ */
 static u64 count_missing(struct hugetlb_file_map *map, u64 from, u64 to, bool mark)
 {
-	u64 missing = 0;
+	u64 missing = 0, n;
 
-	for (u64 idx = from; idx < to; idx++) {
+	for (u64 idx = from; idx < to; idx += n) {
 		struct map_chunk *c = chunk_of(map, idx);
-		u64 i = idx % CHUNK_PAGES;
+		u64 word = idx % CHUNK_PAGES / 64, bit = idx % 64;
 
-		if (test_bit64(c->promised, i) || test_bit64(c->used, i))
-			continue;
-		missing++;
+		n = min(to - idx, 64 - bit);
+		u64 lack = (~0ul >> (64 - n) << bit) & ~(c->promised[word] | c->used[word]);
 		if (mark)
-			set_bit64(c->promised, i);
+			c->promised[word] |= lack;
+		for (; lack; lack &= lack - 1)
+			missing++;
 	}
 	return missing;
 }
