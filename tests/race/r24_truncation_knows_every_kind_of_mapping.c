@@ -1,11 +1,13 @@
 /*
  * R24. Punching a hole meets every mapping of the file: shared ones, and private ones, which keep their faults apart in another way.
  * What it locks, or tries to lock, must be what this mapping has.
+ * Linux 6.12 hangs in the racing part: it takes the promises of a private mapping for such a lock.
  *
  * append: hugepages=64
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * only: faultline
  * fails: hugetlb.sync=vma race.reopen=24
  * shows: PANIC
  */
