@@ -8,7 +8,7 @@
  * Taking pages away (ftruncate, hole punching) against faults (D30). The size goes down first. Then the range is unmapped as a
  * whole, which is cheap but proves nothing: a fault that looked at the size earlier may still bring pages in. Then, for each
  * page that is in the file, the fault mutex of its index is taken: now no fault is at work there and none can begin, so the page
- * is unmapped once more if it is mapped, and removed. A fault that inserts a page looks at the size again after that and
+ * and its private copies are unmapped once more, and it is removed. A fault that inserts a page looks at the size again after that and
  * takes it out itself (R12), so one pass is enough.
  */
 #include "fs/hugetlbfs.h"
@@ -115,9 +115,11 @@ static void remove_page(struct inode *inode, struct page *page, u64 idx)
 	struct mapping *m = &inode->mapping;
 	u32 hash = hugetlb_removal_lock(m, idx);
 
-	/* Before the folio lock, which comes after the locks that unmapping takes. With the mutex nobody maps it again (R13). */
-	if (page_mapcount(page))
-		hugetlb_unmap_file(m, idx, idx + 1, true);
+	/*
+	 * Before the folio lock, which comes after the locks that unmapping takes. With the mutex nobody maps it again (R13). Even if it
+	 * is mapped nowhere: a private mapping may have copied it since the range was unmapped.
+	 */
+	hugetlb_unmap_file(m, idx, idx + 1, true);
 	race_window("hugetlb_removal_unmapped");
 	lock_page(page);
 	if (page->mapping == m && page->index == idx)

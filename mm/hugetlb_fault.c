@@ -371,6 +371,9 @@ static vm_fault_t write_protected(struct huge_fault *f)
  * been used for that page, so the copy must not use another's (D24). If there is none left, the owner has been
  * promised that he can write: he keeps the old page, and those who got it by fork lose it. Others get SIGBUS.
  *
+ * The end of the file is not asked for: a page of the file may lie behind it (fallocate with KEEP_SIZE), and as long as it is
+ * there it can be read and copied. Who removes it takes the fault mutex, and then unmaps the copies too (fs/hugetlbfs.c).
+ *
  * FOLL_FORCE does not come here for read-only VMAs (H9), so the new entry is writable unless the copy is only an unsharing.
  */
 static vm_fault_t copy_page_of(struct huge_fault *f, struct page *old)
@@ -391,7 +394,7 @@ static vm_fault_t copy_page_of(struct huge_fault *f, struct page *old)
 	page_set(copy, PG_uptodate);
 
 	race_window("hugetlb_copied");
-	if (!(pte_present(f->orig) ? lock_unchanged(f) : lock_in_file(f))) {
+	if (!lock_unchanged(f)) {
 		give_back(f, copy);
 		put_page(old);
 		return 0;

@@ -209,6 +209,24 @@ static void punching(int fd)
 	CHECK_POOL(10, 0);
 }
 
+/* What fallocate(KEEP_SIZE) has put behind the end can be mapped and copied, and goes with the next truncate, the copy too. */
+static void private_copy_behind_the_end(int fd)
+{
+	char *p = mmap(NULL, 2 * HUGE, RW, MAP_PRIVATE, fd, 0);
+
+	MUST(p != MAP_FAILED);
+	CHECK_EQUAL(0, ftruncate(fd, S));
+	CHECK_EQUAL(0, fallocate(fd, FALLOC_FL_KEEP_SIZE, S, S));
+	CHECK_EQUAL(S, size_of(fd));
+	p[HUGE] = 'c';					/* the first access, and a write */
+	CHECK_EQUAL('c', p[HUGE]);
+	CHECK_EQUAL(0, ftruncate(fd, S));
+	CHECK_FAULT(SIGBUS, 2, p + HUGE, access_byte((unsigned long)p + HUGE, WRITE));
+	CHECK_EQUAL(0, munmap(p, 2 * HUGE));
+	CHECK_EQUAL(0, ftruncate(fd, 0));
+	CHECK_POOL(10, 0);
+}
+
 static void on_interrupt(int sig) { (void)sig; }
 
 /* EINTR with a signal that is already there. What was done is kept. */
@@ -240,6 +258,7 @@ int main(void)
 	allocating(fd);
 	allocating_what_was_promised(fd);
 	punching(fd);
+	private_copy_behind_the_end(fd);
 	interrupted(fd);
 	close(fd);
 	pool_end(10);
