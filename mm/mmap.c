@@ -3,7 +3,8 @@
  *
  * The order of checks in do_mmap() is what programs see as errno (SEMANTICS A5..A12); the numbers in the code refer to it.
  * The rule that is easy to break is A8: MAP_FIXED removes whatever is in its range, so everything that can fail (limits,
- * memory, the file's own mmap method) must have succeeded before the first old page goes.
+ * memory, the file's own mmap method) must have succeeded before the first old page goes. Only huge pages are given back before
+ * the new mapping asks for its own, and so go even if there are too few of them (map_region()).
  */
 #include "mm/mmap.h"
 #include "fs/vfs.h"
@@ -562,8 +563,18 @@ static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t 
 	err = vma_tree_reserve(&mm->vmas, old ? 2 : 1);
 	if (err)
 		goto uncommit;
-	if (file && file_is_hugetlbfs(file))
-		drop_kept_tables(mm);	/* one might stand where a huge page goes */
+	if (file && file_is_hugetlbfs(file)) {
+		/*
+		 * Here the old mapping goes first: its huge pages, or those it was promised, may be the very ones that the new one
+		 * needs. And only now no empty table of its small pages can be left where a huge page is to stand.
+		 */
+		err = do_munmap_locked(mm, addr, end);
+		if (err)
+			goto uncommit;
+		next = vma_tree_neighbours(&mm->vmas, addr, &prev);
+		old = false;
+		drop_kept_tables(mm);
+	}
 	if (file || old) {
 		vma = build_vma(mm, file, addr, len, vm_flags, pgoff);
 		if (IS_ERR(vma)) {
