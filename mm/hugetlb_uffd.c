@@ -197,32 +197,31 @@ void hugetlb_uffd_drop_source(struct page **temp)
 
 /* -- CONTINUE, POISON -- */
 
+/*
+ * First the file is asked, then the entry, as on Linux: where both fail the answer is -EFAULT. What lies behind the end of the file
+ * (fallocate with KEEP_SIZE) can be mapped as a fault would.
+ */
 static int continue_locked(struct huge_fill *f)
 {
 	struct vma *vma = f->e.vma;
-	struct page *page;
-	int err = 0;
+	struct page *page = mapping_find_get(vma->mapping, f->idx);
+	int err = -EEXIST;
 
-	if (!may_fill(f->orig))
-		return -EEXIST;
-	page = mapping_find_get(vma->mapping, f->idx);
 	if (!page)
 		return -EFAULT;
 	if (page_test(page, PG_hwpoison)) {
 		err = -EIO;
-	} else if (hugetlb_beyond_end(vma->mapping, f->e.h, f->idx)) {
-		err = -EFAULT;
-	} else {
-		race_window("hugetlb_uffd_continue_ready");
-		if (!lock_unchanged(f)) {
-			err = -EEXIST;
-		} else {
-			huge_add_file_rmap(page);
-			install(f, page, !vma_is_private(vma));	/* else it would be the file that is written (R41) */
-			huge_entry_unlock(&f->e);
-			return 0;
-		}
+		goto put;
 	}
+	race_window("hugetlb_uffd_continue_ready");
+	if (!may_fill(f->orig) || !lock_unchanged(f))
+		goto put;
+	huge_add_file_rmap(page);
+	install(f, page, !vma_is_private(vma));		/* else it would be the file that is written (R41) */
+	huge_entry_unlock(&f->e);
+	return 0;
+
+put:
 	put_page(page);
 	return err;
 }
