@@ -18,8 +18,7 @@ struct mount_size { enum size_kind kind; u64 value; };
 
 struct mount_options {
 	struct hstate		*h;
-	struct mount_size	 size, min_size;
-	u64			 nr_inodes;	/* 0: no limit */
+	struct mount_size	 size, min_size, nr_inodes;
 	u32			 mode, uid, gid;
 };
 
@@ -45,10 +44,20 @@ static int parse_u32(const char *s, unsigned int base, u32 *out)
 	return 0;
 }
 
+/* All ones are nobody's number. */
+static int parse_id(const char *s, u32 *out)
+{
+	u32 id;
+
+	if (parse_u32(s, 0, &id) || id == UINT32_MAX)
+		return -EINVAL;
+	*out = id;
+	return 0;
+}
+
 static int parse_option(void *arg, const char *name, const char *value)
 {
 	struct mount_options *o = arg;
-	struct mount_size number;
 	const char *end;
 
 	if (!strcmp(name, "pagesize")) {
@@ -59,16 +68,12 @@ static int parse_option(void *arg, const char *name, const char *value)
 		return parse_size(value, &o->size);
 	if (!strcmp(name, "min_size"))
 		return parse_size(value, &o->min_size);
-	if (!strcmp(name, "nr_inodes")) {
-		if (parse_size(value, &number))
-			return -EINVAL;
-		o->nr_inodes = number.value;
-		return 0;
-	}
+	if (!strcmp(name, "nr_inodes"))
+		return parse_size(value, &o->nr_inodes);
 	if (!strcmp(name, "uid"))
-		return parse_u32(value, 0, &o->uid);
+		return parse_id(value, &o->uid);
 	if (!strcmp(name, "gid"))
-		return parse_u32(value, 0, &o->gid);
+		return parse_id(value, &o->gid);
 	if (!strcmp(name, "mode")) {
 		if (parse_u32(value, 8, &o->mode))
 			return -EINVAL;
@@ -178,7 +183,7 @@ static struct super_block *create_super(const struct mount_options *o)
 	info->gid = o->gid;
 	sb->private = info;
 	sb->block_size = (u32)huge_page_size(o->h);
-	sb->max_inodes = o->nr_inodes;
+	sb->max_inodes = o->nr_inodes.value;
 	sb->kill = hugetlbfs_kill;
 	sb->show_options = hugetlbfs_show_options;
 	sb->statfs = hugetlbfs_statfs;
@@ -186,10 +191,12 @@ static struct super_block *create_super(const struct mount_options *o)
 	err = set_limits(info, o);
 	if (err)
 		goto fail;
+	err = -ENOMEM;
+	if (o->nr_inodes.kind != SIZE_NONE && !sb->max_inodes)
+		goto fail;		/* not even for a root; to the file system's count 0 would be no limit */
 
 	struct inode *root = hugetlbfs_new_inode(sb, S_IFDIR | o->mode, 0);
 
-	err = -ENOMEM;
 	if (!root)
 		goto fail;
 	root->uid = o->uid;

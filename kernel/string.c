@@ -238,7 +238,7 @@ int kstrtou64(const char *s, unsigned int base, u64 *out)
 	}
 	if (base == 16 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
 		s += 2;
-	if (!*s)
+	if (!*s || *s == '\n')
 		return -EINVAL;
 	for (; *s && !(*s == '\n' && !s[1]); s++) {
 		unsigned int d = (unsigned int)digit_value(*s);

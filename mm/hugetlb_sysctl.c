@@ -13,7 +13,7 @@
 
 u32 sysctl_hugetlb_shm_group;
 
-/* /proc/sys takes the first word of what is written. 0 or -EINVAL. */
+/* /proc/sys takes the first word of what is written, in the base that its digits begin with. 0 or -EINVAL. */
 static int parse_word(const char *buf, size_t n, u64 *out)
 {
 	char word[32];
@@ -25,7 +25,7 @@ static int parse_word(const char *buf, size_t n, u64 *out)
 		len++;
 	memcpy(word, buf + start, len);
 	word[len] = '\0';
-	return kstrtou64(word, 10, out) ? -EINVAL : 0;
+	return kstrtou64(word, 0, out) ? -EINVAL : 0;
 }
 
 static int set_overcommit(struct hstate *h, u64 pages)

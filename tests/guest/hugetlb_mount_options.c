@@ -78,6 +78,7 @@ static void options(void)
 	ACCEPTED("nr_inodes=5", ",nr_inodes=5,pagesize=2M", 0);
 	ACCEPTED("nr_inodes=1k", ",nr_inodes=1024,pagesize=2M", 0);
 	ACCEPTED("mode=1777,uid=5,gid=6", ",uid=5,gid=6,mode=1777,pagesize=2M", 0);
+	ACCEPTED("nr_inodes=0,nr_inodes=1", ",nr_inodes=1,pagesize=2M", 0);
 	ACCEPTED("mode=0755", ",pagesize=2M", 0);
 	ACCEPTED("size=0x400000", ",pagesize=2M,size=4194304", 0);
 	ACCEPTED("size=8M,size=4M", ",pagesize=2M,size=4194304", 0);
@@ -102,6 +103,9 @@ static void options(void)
 	REFUSED(EINVAL, "mode=rwx");
 	REFUSED(EINVAL, "uid=root");
 	REFUSED(EINVAL, "uid=4294967296");
+	REFUSED(EINVAL, "uid=4294967295");
+	REFUSED(EINVAL, "gid=4294967295");
+	REFUSED(ENOMEM, "nr_inodes=0");
 	REFUSED(EINVAL, "gid=");
 	REFUSED(EINVAL, "nonsense");
 	REFUSED(EINVAL, "nonsense=1");

@@ -23,6 +23,12 @@ static void refused_words(void)
 	CHECK_EQUAL(EINVAL, try_write(POOL "nr_hugepages", "3 4"));
 	CHECK_EQUAL(EINVAL, try_write(POOL "nr_hugepages", "0x10"));
 	CHECK_EQUAL(ERANGE, try_write(POOL "nr_hugepages", "99999999999999999999"));
+	CHECK_EQUAL(EINVAL, try_write(POOL "nr_hugepages", "\n"));
+	CHECK_EQUAL(EINVAL, try_write(POOL "nr_overcommit_hugepages", "\n"));
+	CHECK_EQUAL(EINVAL, try_write("/proc/sys/vm/nr_hugepages", "\n"));
+	CHECK_EQUAL(EINVAL, try_write("/proc/sys/vm/nr_hugepages", "08"));
+	CHECK_EQUAL(0, try_write("/proc/sys/vm/nr_hugepages", "0x4"));
+	CHECK_EQUAL(0, try_write("/proc/sys/vm/nr_hugepages", "04"));
 	CHECK_EQUAL(EINVAL, try_write("/proc/sys/vm/nr_hugepages", "many"));
 	CHECK_EQUAL(EINVAL, try_write("/proc/sys/vm/nr_overcommit_hugepages", "none"));
 	CHECK_EQUAL(EINVAL, try_write(POOL "nr_overcommit_hugepages", "none"));
