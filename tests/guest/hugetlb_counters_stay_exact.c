@@ -2,6 +2,11 @@
  * R17 to R22, R25: threads map, touch, drop, move and unmap private and shared huge memory with overlapping ranges, allocate, punch
  * and truncate the files, fork, attach SysV segments, and resize the pool, all at once. Whoever was promised a page gets it;
  * at the end every page and every promise is back, in the pool and in the mount with its minimum and maximum.
+ *
+ * Not on Linux 6.12: there the mount with a minimum now and then gives back more than it took (R18), so that Rsvd ends below
+ * zero, and the tests that share the boot find no pool.
+ *
+ * only: faultline
  * cpus: 2
  * slow-cpus: 1 4 8
  * timeout: 120

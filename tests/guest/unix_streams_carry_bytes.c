@@ -289,7 +289,8 @@ static void descriptors(void)
 	CHECK(n > 8 && !strncmp(link, "socket:[", 8));
 	CHECK_ERRNO(ENXIO, open(path, O_RDWR));
 	close_both(s);
-	CHECK_ERRNO(EFAULT, socketpair(AF_UNIX, SOCK_STREAM, 0, (int *)8));
+	int *volatile nowhere = (int *)8;
+	CHECK_ERRNO(EFAULT, socketpair(AF_UNIX, SOCK_STREAM, 0, nowhere));
 	CHECK_ERRNO(EINVAL, socketpair(AF_UNIX, SOCK_STREAM | 0x100000, 0, s));
 	CHECK_ERRNO(EPROTONOSUPPORT, socketpair(AF_UNIX, SOCK_STREAM, 77, s));
 	CHECK_ERRNO(ESOCKTNOSUPPORT, socketpair(AF_UNIX, SOCK_RDM, 0, s));

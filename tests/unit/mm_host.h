@@ -153,4 +153,9 @@ static inline u64 test_random(void)
 	return test_seed * 0x2545f4914f6cdd1dul >> 16;
 }
 
+/* There are no pools of huge pages here. */
+struct page;
+void hugetlb_free_page(struct page *page);
+void hugetlb_free_page(struct page *page) { FAIL("page %p is of no pool", (void *)page); }
+
 #endif

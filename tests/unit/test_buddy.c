@@ -15,7 +15,6 @@
 
 struct boot_info boot_info;
 u64 boot_usable_bytes(phys_addr_t *highest) { *highest = TEST_PHYS; return 0; }
-void hugetlb_free_page(struct page *page) { FAIL("page %p is of no pool", (void *)page); }
 
 /* 64 MiB less a page, a hole without struct pages, then 3 GiB at an odd place: what a firmware's map looks like. */
 static const struct { pfn_t start, end; } memory[] = {
