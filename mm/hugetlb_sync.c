@@ -13,7 +13,7 @@ static const struct hugetlb_sync_ops *const values[] = {
 	&hugetlb_sync_vma, &hugetlb_sync_i_mmap, &hugetlb_sync_recheck, &hugetlb_sync_file, &hugetlb_sync_none_share, &hugetlb_sync_none,
 };
 
-const struct hugetlb_sync_ops *hugetlb_sync = &hugetlb_sync_vma;
+const struct hugetlb_sync_ops *hugetlb_sync = &hugetlb_sync_file;	/* the reference is vma */
 bool hugetlb_pmd_share_enabled = true;
 bool hugetlb_ptl_is_mm;
 

@@ -2,7 +2,7 @@
  * Which mappings use one PMD table, and which operations make a process leave it. Rules E1, E2, E10, E11, E12, E14, E15, E19. The
  * sharing itself is seen by minor faults (pmd_share_test.h).
  *
- * append: hugepages=24
+ * append: hugepages=24 hugetlb.sync=vma
  */
 #include "pmd_share_test.h"
 

@@ -6,7 +6,7 @@
  *
  * only: faultline
  * build: debug
- * append: hugepages=40
+ * append: hugepages=40 hugetlb.sync=vma
  * timeout: 120
  */
 #include <pthread.h>
