@@ -476,14 +476,10 @@ static void boot_param(void *unused, const char *name, const char *value)
 	h = *end ? NULL : hstate_of_size(bytes);
 	if (!h)
 		pr_warn("%s=%s: this machine has no pages of that size, ignored", name, value);
-	if (!strcmp(name, "hugepagesz")) {
-		boot.size = h;
-		boot.size_bad = !h;
-	} else if (h) {
+	boot.size = h;		/* as on Linux: hugepages=N may follow either */
+	boot.size_bad = !h;
+	if (h && !strcmp(name, "default_hugepagesz"))
 		default_hstate = h;
-		boot.size = h;		/* as on Linux: hugepages=N may follow either */
-		boot.size_bad = false;
-	}
 }
 
 static void hstate_init(unsigned int i, unsigned int order, const char *name)

@@ -1,7 +1,7 @@
 /*
  * A processor without 1 GiB pages: no such pool, no such mount, no such mapping; what the command line wants of it is ignored.
  * cpu: max,-cx16,-la57,-pdpe1gb
- * append: hugepagesz=1G hugepages=1 hugepagesz=2M hugepages=3 default_hugepagesz=1G
+ * append: hugepagesz=1G hugepages=1 hugepagesz=2M hugepages=3 default_hugepagesz=1G hugepages=2
  */
 #include "hugetlb_test.h"
 
