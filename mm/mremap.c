@@ -33,6 +33,7 @@ struct remap {
 	struct mm	*mm;
 	uintptr_t	 addr, new_addr;
 	size_t		 old_len, new_len;
+	size_t		 cut;		/* bytes behind old_len that were asked for too, and have been unmapped first */
 	unsigned long	 flags;
 	struct uffd_event *early;	/* the last event of a userfaultfd before that of the move */
 	bool		 locked;	/* out: VM_LOCKED, so the grown part is to be faulted in */
@@ -201,6 +202,7 @@ static long mremap_to(struct remap *r)
 		err = do_munmap_locked(r->mm, r->addr + r->new_len, r->addr + r->old_len);
 		if (err)
 			return err;
+		r->cut = r->old_len - r->new_len;
 		r->old_len = r->new_len;
 	}
 	vma = vma_to_resize(r);
@@ -304,7 +306,7 @@ static long move_vma(struct remap *r, struct vma *vma)
 	if (err)
 		return err;
 	if (unlikely(vma->uffd)) {
-		err = uffd_remap_prepare(&events, vma, r->addr, r->new_addr, r->old_len, !keep_old);
+		err = uffd_remap_prepare(&events, vma, r->addr, r->new_addr, r->old_len, r->cut, !keep_old);
 		if (err)
 			goto uncommit;
 	}

@@ -43,14 +43,15 @@ void uffd_wake_range(struct uffd *ctx, uintptr_t start, uintptr_t end);
  */
 int __must_check uffd_unmap_prepare(struct vma *vma, uintptr_t start, uintptr_t end);
 /*
- * mremap of [from, from + len) of @vma to @to. @vma is registered. Prepare: 0 or -ENOMEM, nothing to undo. Then either
+ * mremap of [from, from + len) of @vma to @to, and of @cut bytes more that are gone already. @vma is registered. Prepare: 0 or -ENOMEM, nothing to undo. Then either
  * commit, when the pages have moved to @new and before the old place is unmapped, or cancel. mmap_lock for write.
  * @early: which events of this call come first (uffd_events_mark() before).
  */
 struct uffd_remap {
 	struct uffd_event *remap, *unmap;	/* NULL: not wanted */
 };
-int __must_check uffd_remap_prepare(struct uffd_remap *r, struct vma *vma, uintptr_t from, uintptr_t to, size_t len, bool unmaps);
+int __must_check uffd_remap_prepare(struct uffd_remap *r, struct vma *vma, uintptr_t from, uintptr_t to, size_t len,
+				    size_t cut, bool unmaps);
 void uffd_remap_commit(struct uffd_remap *r, struct mm *mm, struct uffd_event *early);
 void uffd_remap_cancel(struct uffd_remap *r);
 bool uffd_follows_remap(const struct vma *vma);		/* the moved mapping stays registered (F49) */

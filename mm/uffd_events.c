@@ -284,7 +284,7 @@ bool uffd_follows_remap(const struct vma *vma)
 	return has_feature(vma, UFFD_FEATURE_EVENT_REMAP);
 }
 
-int uffd_remap_prepare(struct uffd_remap *r, struct vma *vma, uintptr_t from, uintptr_t to, size_t len, bool unmaps)
+int uffd_remap_prepare(struct uffd_remap *r, struct vma *vma, uintptr_t from, uintptr_t to, size_t len, size_t cut, bool unmaps)
 {
 	*r = (struct uffd_remap){ 0 };
 	if (uffd_follows_remap(vma)) {
@@ -293,7 +293,7 @@ int uffd_remap_prepare(struct uffd_remap *r, struct vma *vma, uintptr_t from, ui
 			return -ENOMEM;
 		r->remap->msg.remap.from = from;
 		r->remap->msg.remap.to = to;
-		r->remap->msg.remap.len = len;
+		r->remap->msg.remap.len = len + cut;	/* as the caller of mremap has it, also when it shrinks */
 	}
 	if (unmaps && has_feature(vma, UFFD_FEATURE_EVENT_UNMAP)) {
 		r->unmap = make_unmap(vma->uffd, from, from + len);

@@ -186,6 +186,29 @@ static void remap_events(uint64_t features, bool keep_old)
 	munmap(remap.to, m.len);
 }
 
+/* mremap that moves and shrinks: REMAP with the length that mremap was given, UNMAP of the tail, UNMAP of what was moved. */
+static void remap_that_shrinks(void)
+{
+	struct memory m = make_memory(ANON_PRIVATE, 3);
+	struct helper h;
+	struct uffd_msg msg;
+	int fd = open_uffd(UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_UNMAP);
+
+	MUST(uffd_register(fd, m.p, m.len, MISSING) == 0);
+	remap = (struct remap){ m.p, empty_place(m.len, PAGE), m.len, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED };
+	MUST(mmap(remap.to, m.len, PROT_NONE, ANON | MAP_FIXED, -1, 0) == remap.to);
+	helper_start(&h, do_mremap, NULL, 0);
+	MUST(get_message(fd, &msg, 8000));
+	CHECK_EQUAL(UFFD_EVENT_REMAP, msg.event);
+	CHECK_EQUAL(m.len, msg.arg.remap.len);
+	EXPECT_EVENT(fd, UFFD_EVENT_UNMAP, m.p + PAGE, m.p + m.len);
+	EXPECT_EVENT(fd, UFFD_EVENT_UNMAP, m.p, m.p + PAGE);
+	CHECK_EQUAL(0, HELPER_END(&h));
+	EXPECT_SILENCE(fd);
+	close(fd);
+	munmap(remap.to, m.len);
+}
+
 /* F47: the reader gets a descriptor that means the child. */
 static volatile pid_t child;
 static int child_pipe[2];
@@ -382,6 +405,7 @@ int main(void)
 	remap_events(UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_UNMAP, true);
 	remap_events(UFFD_FEATURE_EVENT_UNMAP, false);
 	remap_events(0, false);
+	remap_that_shrinks();
 	fork_event();
 	fork_event_without_room();
 	faults_before_events();
