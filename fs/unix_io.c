@@ -13,6 +13,7 @@
 #include "fs/unix.h"
 
 #include "fs/tty_ioctl.h"
+#include "kernel/race.h"
 #include "kernel/string.h"
 #include "mm/slab.h"
 
@@ -258,6 +259,18 @@ static int stream_take(struct unix_sock *u, struct unix_msg *m, struct stream_re
 	return err ? err : copied < n ? -EFAULT : 0;
 }
 
+/*
+ * Will nothing be queued any more? The peer's last message is queued before it closes. So the queue is to be looked at once more after
+ * this has been said; the fence keeps the order.
+ */
+static bool is_over(const struct unix_sock *u)
+{
+	bool over = READ_ONCE(u->sock.err) || (READ_ONCE(u->sock.shutdown) & SHUT_READ);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return over;
+}
+
 static bool something_to_read(struct unix_sock *u)
 {
 	return READ_ONCE(u->nr_queued) || READ_ONCE(u->sock.err) || (READ_ONCE(u->sock.shutdown) & SHUT_READ);
@@ -266,11 +279,15 @@ static bool something_to_read(struct unix_sock *u)
 /* Nothing more is there now. 0: end of the stream, or a wake-up (then *again); -errno. read_lock held on entry and exit, dropped to sleep. */
 static int stream_wait(struct unix_sock *u, struct sock_msg *sm, u64 deadline, bool *again)
 {
-	int err = sock_error(&u->sock);
+	int err;
 
-	*again = false;
-	if (err || (READ_ONCE(u->sock.shutdown) & SHUT_READ))
-		return err;
+	race_window("unix_nothing_queued");
+	bool over = is_over(u);
+	*again = over && READ_ONCE(u->nr_queued);
+	if (*again)
+		return 0;
+	if (over)
+		return sock_error(&u->sock);
 	if (sm->flags & MSG_DONTWAIT)
 		return -EAGAIN;
 	mutex_unlock(&u->sock.read_lock);
@@ -496,6 +513,9 @@ ssize_t unix_dgram_recv(struct socket *sock, struct sock_msg *sm)
 		return -EOPNOTSUPP;
 	mutex_lock(&sock->read_lock);
 	while (!(m = dgram_first(u, peek))) {
+		race_window("unix_nothing_queued");
+		if (is_over(u) && READ_ONCE(u->nr_queued))
+			continue;
 		int err = sock_error(sock);
 		bool over = READ_ONCE(sock->shutdown) & SHUT_READ;
 
