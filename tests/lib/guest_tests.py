@@ -21,6 +21,7 @@ and fails with anything else. Its first comment may hold settings, one a line:
     build: debug                   with the debug build of faultline
     timeout: SECONDS               for this one test (60)
     slow                           only for check-slow
+    linux: slow                    on Linux only with check-slow, each time in a boot of its own
     expect: fail                   a race that a switch re-opens: at least one of its boots must fail
     fails: PARAMETERS              kernel parameters with which it must fail, and
     shows: REGEX                   what the failure must say (tests/lib/race_fails.py runs that)
@@ -43,7 +44,7 @@ from concurrent.futures import ThreadPoolExecutor
 import vm
 from vm import Trouble, note
 
-KEYS = ("only", "device", "cpu", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "slow-append", "build", "timeout", "slow", "expect", "fails", "shows", "arguments", "files")
+KEYS = ("only", "device", "cpu", "libc", "link", "libs", "cpus", "slow-cpus", "mem", "append", "slow-append", "build", "timeout", "slow", "linux", "expect", "fails", "shows", "arguments", "files")
 GUEST = os.path.join(vm.TOP, "tests/guest.sh")
 MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"		# the loader and libc are one file
 BOOT_SECONDS = 90
@@ -105,6 +106,8 @@ class Test:
         for cpus in self.cpus():
             for variant in variants:
                 append = f"{self.get('append', '')} {variant}".strip()
+                if (kernel, self.get("linux")) == ("linux", "slow"):
+                    append += f" test.alone={self.name}"
                 yield cpus, self.get("mem", "1G"), append, self.get("build", "release"), self.get("device", ""), self.get("cpu", "")
 
 
@@ -286,7 +289,7 @@ def main(argv):
         for t in tests:
             if t.get("only", kernel) != kernel:
                 continue
-            if t.get("slow") and not slow:
+            if (t.get("slow") or (kernel, t.get("linux")) == ("linux", "slow")) and not slow:
                 print(f"skip: {reporter.prefix}/{t.name}: slow (make check-slow)")
                 continue
             for boot in t.boots(kernel, more):

@@ -5,6 +5,7 @@
  *
  * append: hugepages=64
  * build: debug
+ * linux: slow
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
  * fails: hugetlb.sync=vma race.reopen=6
