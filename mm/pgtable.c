@@ -155,12 +155,31 @@ static bool cache_table(struct page *table, enum table_kind kind)
 	return kept;
 }
 
+#ifdef DEBUG
+/* An entry left behind would be a page that is never unmapped, and a surprise for the next owner. */
+static void check_table_empty(const struct page *table, enum table_kind kind, const char *when)
+{
+	const u64 *entries = page_to_virt(table);
+	unsigned int n = kind == TABLE_ROOT ? KERNEL_PGD_FIRST : PTRS_PER_PTE;
+
+	for (unsigned int i = 0; i < n; i++)
+		if (entries[i])
+			panic("page table %lx of level %u for %lx %s with entry %u = %lx", page_to_pfn(table),
+			      table->table_level, table->index, when, i, entries[i]);
+}
+#else
+static inline void check_table_empty(const struct page *table, enum table_kind kind, const char *when) { (void)table, (void)kind, (void)when; }
+#endif
+
 /* An empty table that maps from @base on, accounted to @mm if that is one; NULL: no memory. */
 static struct page *table_alloc(struct mm *mm, unsigned int level, uintptr_t base)
 {
-	struct page *table = alloc_should_fail() ? NULL : cached_table(level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER);
+	enum table_kind kind = level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER;
+	struct page *table = alloc_should_fail() ? NULL : cached_table(kind);
 
-	if (unlikely(!table)) {
+	if (likely(table)) {
+		check_table_empty(table, kind, "kept");		/* somebody wrote to it after it was freed (R1, R3) */
+	} else {
 		table = alloc_pages(GFP_KERNEL | GFP_ZERO, 0);
 		if (!table)
 			return NULL;
@@ -189,18 +208,6 @@ static void table_unaccount(struct mm *mm)
 	__atomic_fetch_sub(&mm->pgtables_bytes, PAGE_SIZE, __ATOMIC_RELAXED);
 }
 
-/* An entry left behind would be a page that is never unmapped, and a surprise for the next owner. */
-static void check_table_empty(const struct page *table)
-{
-	const u64 *entries = page_to_virt(table);
-	unsigned int n = table->table_level == PGD_LEVEL ? KERNEL_PGD_FIRST : PTRS_PER_PTE;
-
-	for (unsigned int i = 0; i < n; i++)
-		if (entries[i])
-			panic("page table %lx of level %u for %lx freed with entry %u = %lx", page_to_pfn(table),
-			      table->table_level, table->index, i, entries[i]);
-}
-
 static void release_table(struct page *table)
 {
 	table->flags = 0;
@@ -210,15 +217,12 @@ static void release_table(struct page *table)
 /* Process context. */
 void free_table(struct page *table)
 {
+	enum table_kind kind = table->table_level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER;
+
 	BUG_ON(!page_test(table, PG_table));
-#ifdef DEBUG
-	check_table_empty(table);
-#else
-	(void)check_table_empty;
-#endif
+	check_table_empty(table, kind, "freed");
 	debug_frame_unreachable(table);
 	vm_count_add(VM_nr_page_table_pages, -1);
-	enum table_kind kind = table->table_level == PGD_LEVEL ? TABLE_ROOT : TABLE_INNER;
 	table->table_level = 0;
 	table->pt_mm = NULL;
 	if (!cache_table(table, kind))
