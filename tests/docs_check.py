@@ -65,6 +65,8 @@ def main():
     source = all_source()
     for page in pages():
         text = read(page)
+        if not text.startswith("# "):
+            wrong.append(f"{page}: does not begin with its title")
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
             if "://" in target:
                 continue
