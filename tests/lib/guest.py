@@ -191,8 +191,9 @@ def added(value):
 
 def write_initramfs(o, output, secret, release):
     """The base archive, then one of this run only; the kernel unpacks both."""
+    # In the image resolv.conf is a link to what netd writes.
     linux_net_setup = ("ip link set eth0 up && ip addr add 10.0.2.15/24 dev eth0 && ip route add default via 10.0.2.2 &&\n"
-                 "echo nameserver 10.0.2.3 >/etc/resolv.conf\n")
+                 "rm -f /etc/resolv.conf && echo nameserver 10.0.2.3 >/etc/resolv.conf\n")
     with open(output, "wb") as f:
         with open(vm.INITRAMFS, "rb") as base:
             shutil.copyfileobj(base, f, 1 << 20)
