@@ -259,16 +259,25 @@ static int stream_take(struct unix_sock *u, struct unix_msg *m, struct stream_re
 	return err ? err : copied < n ? -EFAULT : 0;
 }
 
-/*
- * Will nothing be queued any more? The peer's last message is queued before it closes. So the queue is to be looked at once more after
- * this has been said; the fence keeps the order.
- */
-static bool is_over(const struct unix_sock *u)
-{
-	bool over = READ_ONCE(u->sock.err) || (READ_ONCE(u->sock.shutdown) & SHUT_READ);
+/* What a reader who has found nothing must do. */
+enum nothing_queued { NOTHING_YET, LOOK_AGAIN, NEVER_AGAIN };
 
+/*
+ * The peer's last message is queued before it closes. So the end is asked for once, and then the queue once more: only if both say
+ * nothing, in this order, is it the end. *err: an error that was waiting, taken. read_lock held.
+ */
+static enum nothing_queued nothing_queued(struct unix_sock *u, int *err)
+{
+	race_window("unix_nothing_queued");
+	bool failed = READ_ONCE(u->sock.err), over = READ_ONCE(u->sock.shutdown) & SHUT_READ;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return over;
+	race_window("unix_end_seen_or_not");
+	*err = 0;
+	if ((failed || over) && READ_ONCE(u->nr_queued))
+		return LOOK_AGAIN;
+	if (failed)
+		*err = sock_error(&u->sock);
+	return over ? NEVER_AGAIN : NOTHING_YET;
 }
 
 static bool something_to_read(struct unix_sock *u)
@@ -280,14 +289,11 @@ static bool something_to_read(struct unix_sock *u)
 static int stream_wait(struct unix_sock *u, struct sock_msg *sm, u64 deadline, bool *again)
 {
 	int err;
+	enum nothing_queued what = nothing_queued(u, &err);
 
-	race_window("unix_nothing_queued");
-	bool over = is_over(u);
-	*again = over && READ_ONCE(u->nr_queued);
-	if (*again)
-		return 0;
-	if (over)
-		return sock_error(&u->sock);
+	*again = what == LOOK_AGAIN;
+	if (err || what != NOTHING_YET)
+		return err;
 	if (sm->flags & MSG_DONTWAIT)
 		return -EAGAIN;
 	mutex_unlock(&u->sock.read_lock);
@@ -513,13 +519,12 @@ ssize_t unix_dgram_recv(struct socket *sock, struct sock_msg *sm)
 		return -EOPNOTSUPP;
 	mutex_lock(&sock->read_lock);
 	while (!(m = dgram_first(u, peek))) {
-		race_window("unix_nothing_queued");
-		if (is_over(u) && READ_ONCE(u->nr_queued))
-			continue;
-		int err = sock_error(sock);
-		bool over = READ_ONCE(sock->shutdown) & SHUT_READ;
+		int err;
+		enum nothing_queued what = nothing_queued(u, &err);
 
-		if (!err && over && (sock->type == SOCK_SEQPACKET || !(sm->flags & MSG_DONTWAIT)))
+		if (what == LOOK_AGAIN)
+			continue;
+		if (!err && what == NEVER_AGAIN && (sock->type == SOCK_SEQPACKET || !(sm->flags & MSG_DONTWAIT)))
 			goto unlock;		/* end: 0 */
 		if (!err && (sm->flags & MSG_DONTWAIT))
 			err = -EAGAIN;

@@ -1,6 +1,6 @@
 /*
  * What a peer writes before it closes is read, and then comes the end: also when both happen while the reader has just found
- * nothing. In the debug kernel the reader is held at that place until it has happened.
+ * nothing. In the debug kernel the reader is held there until it has happened: before it asks for the end, and after.
  *
  * build: debug
  */
@@ -30,15 +30,18 @@ static void *say_and_leave(void *arg)
 	return NULL;
 }
 
-static void last_words(int type)
+static void last_words(int type, const char *window)
 {
+	char hold[80];
+
+	snprintf(hold, sizeof(hold), "hold %s until words_were_said", window);
 	for (int i = 0; i < 10; i++) {
 		pthread_t peer;
 		char word[8];
 
 		MUST(socketpair(AF_UNIX, type, 0, ends) == 0);
 		race_command("clear");
-		race_command("hold unix_nothing_queued until words_were_said");
+		race_command(hold);
 		MUST(pthread_create(&peer, NULL, say_and_leave, NULL) == 0);
 		CHECK_EQUAL(4, read(ends[0], word, sizeof(word)));
 		CHECK_EQUAL(0, read(ends[0], word, sizeof(word)));
@@ -50,7 +53,9 @@ static void last_words(int type)
 
 int main(void)
 {
-	last_words(SOCK_STREAM);
-	last_words(SOCK_SEQPACKET);
+	last_words(SOCK_STREAM, "unix_nothing_queued");
+	last_words(SOCK_STREAM, "unix_end_seen_or_not");
+	last_words(SOCK_SEQPACKET, "unix_nothing_queued");
+	last_words(SOCK_SEQPACKET, "unix_end_seen_or_not");
 	test_end();
 }
