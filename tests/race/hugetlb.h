@@ -60,16 +60,6 @@ static void pool_must_be(const char *when, struct pool want)
 	}
 }
 
-/* Linux 6.12 loses count under R17 and R18: then what was run before in this boot has left us no pool to work with. */
-__attribute__((constructor))
-static void pool_can_be_used(void)
-{
-	if (access("/sys/kernel/faultline", F_OK) && pool_now().rsvd < 0) {
-		puts("the kernel has promised fewer than no huge pages");
-		exit(77);
-	}
-}
-
 /* Reserves what nobody has been promised, but for @pages of them. Undone by munmap(*hog, *len), or with the process. */
 __attribute__((unused))
 static char *leave_in_pool(long pages, size_t *len)
