@@ -14,22 +14,7 @@
 
 #define FAULTERS 8
 
-static volatile int arrived, generation;
 static long tables_before;
-
-/* All of them at once. */
-static void barrier(void)
-{
-	int g = generation;
-
-	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == FAULTERS) {
-		arrived = 0;
-		__atomic_store_n(&generation, g + 1, __ATOMIC_RELEASE);
-	} else {
-		while (__atomic_load_n(&generation, __ATOMIC_ACQUIRE) == g && !race_over)
-			sched_yield();
-	}
-}
 
 static void fault_all_at_once(struct racer *r)
 {
@@ -37,10 +22,10 @@ static void fault_all_at_once(struct racer *r)
 		map_window(0, GIB, RW);
 		common->word[0]++;
 	}
-	barrier();
+	all_arrive(FAULTERS);
 	if (!race_over)
 		CHECK_EQUAL(canary(1, r->id), *(volatile long *)(WINDOW(0) + (size_t)r->id * HUGE));
-	barrier();
+	all_arrive(FAULTERS);
 	if (r->id == 0 && !race_over)
 		MUST(munmap(WINDOW(0), GIB) == 0);
 }

@@ -15,21 +15,7 @@
 #define FAULTERS 8
 
 static char *map;
-static volatile int arrived, generation;
 static size_t hog_len;
-
-static void barrier(void)
-{
-	int g = generation;
-
-	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == FAULTERS) {
-		arrived = 0;
-		__atomic_store_n(&generation, g + 1, __ATOMIC_RELEASE);
-	} else {
-		while (__atomic_load_n(&generation, __ATOMIC_ACQUIRE) == g && !race_over)
-			sched_yield();
-	}
-}
 
 static void must_get_it(volatile long *p, bool write)
 {
@@ -51,10 +37,10 @@ static void touch_the_same(struct racer *r)
 		else
 			map = map_huge(1, RW, MAP_SHARED | MAP_NORESERVE, huge_fd);
 	}
-	barrier();
+	all_arrive(FAULTERS);
 	if (!race_over)
 		must_get_it((volatile long *)map, r->id % 2);
-	barrier();
+	all_arrive(FAULTERS);
 	if (r->id == 0 && !race_over) {
 		MUST(munmap(map, HUGE) == 0);
 		MUST(ftruncate(huge_fd, 0) == 0 && ftruncate(huge_fd, HUGE) == 0);

@@ -8,43 +8,11 @@
  * shows: still reads
  */
 #include "race.h"
-
-static volatile long *page;
-
-static void drop(struct racer *r)
-{
-	(void)r;
-	MUST(madvise((void *)page, PAGE, MADV_DONTNEED) == 0);
-	sched_yield();
-}
-
-/* The only one who writes. */
-static void write_and_drop(struct racer *r)
-{
-	long v;
-
-	*page = (long)r->rounds + 1;
-	MUST(madvise((void *)page, PAGE, MADV_DONTNEED) == 0);
-	v = *page;
-	if (v) {
-		printf("after MADV_DONTNEED the page still reads %ld\n", v);
-		test_failures++;
-	}
-}
-
-static void keep_hot(struct racer *r)
-{
-	(void)r;
-	for (int i = 0; i < 100; i++)
-		(void)*page;
-}
+#include "drop_race.h"
 
 static void racing(void)
 {
-	struct racer racers[] = { { .round = drop }, { .round = write_and_drop }, { .round = keep_hot } };
-
-	page = (volatile long *)map_pages(1, RW, ANON);
-	race(RACE_SECONDS, racers, 3);
+	race_drops(map_pages(1, RW, ANON), PAGE);
 }
 
 /* -- forced: the second drops while the first is about to flush. The second never leaves its CPU, whose TLB knows the page -- */

@@ -423,4 +423,20 @@ static void run_race(void (*racing)(void), void (*forced)(void), long slack)
 	test_end();
 }
 
+/* Goes on when @n threads are here, or the race is over. One group of threads at a time. */
+__attribute__((unused))
+static void all_arrive(int n)
+{
+	static volatile int arrived, generation;
+	int g = generation;
+
+	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == n) {
+		arrived = 0;
+		__atomic_store_n(&generation, g + 1, __ATOMIC_RELEASE);
+	} else {
+		while (__atomic_load_n(&generation, __ATOMIC_ACQUIRE) == g && !race_over)
+			sched_yield();
+	}
+}
+
 #endif
