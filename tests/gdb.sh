@@ -8,8 +8,9 @@ command -v gdb >/dev/null || { skip all "gdb is not installed"; report_end; exit
 work=$(mktemp -d "${TMPDIR:-/tmp}/faultline-gdb.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# A system call of the shell that init starts: by then there are processes.
-GDB_COMMANDS='set pagination off; set confirm off; hbreak sys_wait4; continue; delete; bt 3; info threads; fl threads; fl vma 1; fl locks; fl uffd; fl pt 1 init_task_ptr->mm->start_code; fl pt 1 0x10; step; next; finish; hbreak trace_dump; set var $rip = 0x10; continue; bt 4' \
+# A system call of the shell that init starts: by then there are processes. To gdb a processor is a thread, and finish waits
+# for the return on the processor it began on; so it is tried on a call that does not sleep.
+GDB_COMMANDS='set pagination off; set confirm off; hbreak sys_wait4; continue; delete; bt 3; info threads; fl threads; fl vma 1; fl locks; fl uffd; fl pt 1 init_task_ptr->mm->start_code; fl pt 1 0x10; step; next; hbreak sys_rt_sigprocmask; continue; delete; finish; hbreak trace_dump; set var $rip = 0x10; continue; bt 4' \
 	CPUS=2 MEM=256M BUILD=debug timeout 300 python3 -B tests/lib/run.py --gdb >"$work/out" 2>&1 </dev/null
 status=$?
 has() {
