@@ -43,12 +43,18 @@ size_t clear_user(void __user *to, size_t n)
 
 int copy_in(void *to, const void __user *from, size_t n)
 {
-	return copy_from_user(to, from, n) ? -EFAULT : 0;
+	kasan_check(to, n, true, (uintptr_t)__builtin_return_address(0));
+	if (unlikely(!access_ok(from, n)))
+		return -EFAULT;
+	return __copy_user(to, from, n) ? -EFAULT : 0;
 }
 
 int copy_out(void __user *to, const void *from, size_t n)
 {
-	return copy_to_user(to, from, n) ? -EFAULT : 0;
+	kasan_check(from, n, false, (uintptr_t)__builtin_return_address(0));
+	if (unlikely(!access_ok(to, n)))
+		return -EFAULT;
+	return __copy_user(to, from, n) ? -EFAULT : 0;
 }
 
 /* Bytes from @s to the end of user space: a string may not run over it. */

@@ -19,7 +19,7 @@ static inline bool access_ok(const void __user *p, size_t n)
 size_t __must_check copy_from_user(void *to, const void __user *from, size_t n);
 size_t __must_check copy_to_user(void __user *to, const void *from, size_t n);
 size_t __must_check clear_user(void __user *to, size_t n);
-/* 0 or -EFAULT. */
+/* 0 or -EFAULT, and then nobody looks at what is in @to. */
 int __must_check copy_in(void *to, const void __user *from, size_t n);
 int __must_check copy_out(void __user *to, const void *from, size_t n);
 /* Length without NUL; -EFAULT; -ENAMETOOLONG if no NUL within @size bytes. Always terminated on success. */

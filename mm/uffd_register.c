@@ -32,15 +32,19 @@ bool uffd_vma_is_shmem(const struct vma *vma)
 /* F13. Memory that nobody else fills behind the manager's back. */
 static bool can_register(const struct vma *vma, u64 modes, const struct uffd *ctx)
 {
-	bool hugetlb = vma->flags & VM_HUGETLB, shmem = uffd_vma_is_shmem(vma);
+	bool hugetlb, shmem;
 
 	if (vma->flags & VM_DROPPABLE)
 		return false;
+	if (vma_is_anonymous(vma))
+		return !(modes & VM_UFFD_MINOR);
+	hugetlb = vma->flags & VM_HUGETLB;
+	shmem = uffd_vma_is_shmem(vma);
 	if ((modes & VM_UFFD_MINOR) && !hugetlb && !shmem)
 		return false;
 	if (modes == VM_UFFD_WP && (uffd_features(ctx) & UFFD_FEATURE_WP_ASYNC))
 		return true;			/* the kernel alone deals with it: any memory will do */
-	return vma_is_anonymous(vma) || hugetlb || shmem;
+	return hugetlb || shmem;
 }
 
 /* An edge of a range cannot lie inside a huge page. */
@@ -171,9 +175,10 @@ static int unregister_part(struct vma *vma, uintptr_t start, uintptr_t end)
 {
 	struct uffd *ctx = vma->uffd;
 
-	vma_write_lock(vma);
-	if (vma->flags & VM_UFFD_WP)
+	if (vma->flags & VM_UFFD_WP) {
+		vma_write_lock(vma);
 		(void)!uffd_wp_range(vma, start, end, false);	/* taking protections off needs no memory */
+	}
 	vma = vma_modify(vma, start, end, vma->flags & ~VM_UFFD_ANY, NULL);
 	if (IS_ERR(vma))
 		return (int)PTR_ERR(vma);

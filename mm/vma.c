@@ -23,6 +23,7 @@
 #include "fs/vfs.h"
 
 #define VM_NEVER_MERGE	(VM_IO | VM_DONTEXPAND | VM_PFNMAP)
+#define VM_PROT_FLAGS	(VM_ACCESS | VM_SHARED | VM_MAYSHARE)	/* what vm_page_prot() looks at */
 
 u32 sysctl_max_map_count = 65530;
 static struct kmem_cache *vma_cache;
@@ -340,9 +341,10 @@ static bool same_anon_vma(const struct anon_vma *a, const struct anon_vma *b)
 	return !a || !b || a == b;
 }
 
+/* The flags, which differ most often, have been compared. */
 static bool agrees(const struct vma *vma, const struct merge_spec *spec)
 {
-	if (vma->flags != spec->flags || vma->file != spec->file || vma->uffd != spec->uffd)
+	if (vma->file != spec->file || vma->uffd != spec->uffd)
 		return false;
 	if ((spec->flags & VM_NEVER_MERGE) || vma->private || (vma->ops && vma->ops->close))
 		return false;	/* the owner counts VMAs */
@@ -355,14 +357,18 @@ static u64 end_pgoff(const struct vma *vma)
 }
 
 /* @prev (or @next), if it touches and agrees with what begins at @start (ends at @end); else NULL. */
-static struct vma *mergeable_prev(struct vma *prev, uintptr_t start, u64 pgoff, const struct merge_spec *spec)
+static inline struct vma *mergeable_prev(struct vma *prev, uintptr_t start, u64 pgoff, const struct merge_spec *spec)
 {
-	return prev && prev->end == start && end_pgoff(prev) == pgoff && agrees(prev, spec) ? prev : NULL;
+	if (!prev || prev->flags != spec->flags || prev->end != start)
+		return NULL;
+	return end_pgoff(prev) == pgoff && agrees(prev, spec) ? prev : NULL;
 }
 
-static struct vma *mergeable_next(struct vma *next, uintptr_t end, u64 pgoff, const struct merge_spec *spec)
+static inline struct vma *mergeable_next(struct vma *next, uintptr_t end, u64 pgoff, const struct merge_spec *spec)
 {
-	return next && next->start == end && next->pgoff == pgoff && agrees(next, spec) ? next : NULL;
+	if (!next || next->flags != spec->flags || next->start != end)
+		return NULL;
+	return next->pgoff == pgoff && agrees(next, spec) ? next : NULL;
 }
 
 /* Pages of @from may come to lie in @vma: they keep their reverse map. */
@@ -467,7 +473,6 @@ struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 {
 	struct merge_spec spec = { .flags = new_flags, .file = vma->file, .anon_vma = vma->anon_vma, .uffd = uffd };
 	struct vma *prev, *next;
-	bool whole = start == vma->start && end == vma->end;
 	int err = 0;
 
 	assert(start >= vma->start && end <= vma->end && start < end);
@@ -477,7 +482,7 @@ struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 	prev = start == vma->start ? mergeable_prev(prev, start, vma->pgoff, &spec) : NULL;
 	next = end == vma->end ? mergeable_next(next, end, end_pgoff(vma), &spec) : NULL;
 
-	if (whole && (prev || next))
+	if ((prev || next) && start == vma->start && end == vma->end)
 		return merge_whole(vma, prev, next);
 	if (prev) {
 		err = may_split(vma, end);
@@ -505,7 +510,10 @@ struct vma *vma_modify(struct vma *vma, uintptr_t start, uintptr_t end, u64 new_
 	}
 	vma_write_lock(vma);
 	vma->uffd = uffd;
-	vma_set_flags(vma, new_flags);
+	if ((vma->flags ^ new_flags) & VM_PROT_FLAGS)
+		vma_set_flags(vma, new_flags);
+	else
+		vma->flags = new_flags;
 	return vma;
 }
 

@@ -105,25 +105,39 @@ static void wake_lock_waiters(struct mm *mm)
 		wake_up_all(&mm->lock_wait);
 }
 
+static void end_write_period(struct mm *mm)
+{
+	vma_check_sampled(mm);
+	lock_seq_end(mm);
+	up_write(&mm->mmap_lock);
+	wake_lock_waiters(mm);
+}
+
 /*
  * VMAs that were removed in this period are disposed of after the unlock: dropping a file may be the last reference to it,
  * and tearing down an inode takes locks that come before mmap_lock. Managers of userfaultfds are told after it, for they
  * may need mmap_lock to do something about it.
  */
-void mmap_write_unlock(struct mm *mm)
+static void unlock_and_dispose(struct mm *mm)
 {
 	struct vma *dead = mm->dead_vmas;
 	struct uffd_event *events = mm->uffd_events;
 
 	mm->dead_vmas = NULL;
 	mm->uffd_events = NULL;
-	vma_check_sampled(mm);
-	lock_seq_end(mm);
-	up_write(&mm->mmap_lock);
-	wake_lock_waiters(mm);
+	end_write_period(mm);
 	vma_dispose_list(dead);
-	if (unlikely(events))
+	if (events)
 		uffd_deliver(events);
+}
+
+void mmap_write_unlock(struct mm *mm)
+{
+	if (unlikely(mm->dead_vmas || mm->uffd_events)) {
+		unlock_and_dispose(mm);
+		return;
+	}
+	end_write_period(mm);
 }
 
 /* Removed VMAs wait for the next write period: the read lock is still held. */
