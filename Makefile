@@ -251,9 +251,19 @@ bench: deps
 lab: deps
 	@python3 -B tests/labs/cut.py "$(N)" "$(DIR)" "$(VARIANT)"
 
-grade: export N := $(N)
+# Ends with the grader's status, which make by itself would turn into 2 (tests/labs/make_status.c). Not under -n, -q, -t, and not if there are
+# other goals after it.
+grade_command = N="$(N)" HIDDEN="$(HIDDEN)" SEED="$(SEED)" SUBMISSION="$(SUBMISSION)" ONLY="$(ONLY)" VARIANT="$(VARIANT)" OUT="$(OUT)" \
+	python3 -B tests/labs/grade.py
+short_flags = $(filter-out --%,$(firstword -$(MAKEFLAGS)))
+ifeq ($(MAKECMDGOALS) $(filter load,$(.FEATURES)) $(foreach flag,n q t,$(findstring $(flag),$(short_flags))),grade load   )
+-load build/labs/make_status.so
+build/labs/make_status.so: tests/labs/make_status.c
+	@mkdir -p $(@D)
+	@$(HOST_CC) -shared -fPIC -O2 -Wall -Wextra -o $@ $< 2>/dev/null || true
+endif
 grade: deps
-	@HIDDEN="$(HIDDEN)" SEED="$(SEED)" SUBMISSION="$(SUBMISSION)" ONLY="$(ONLY)" VARIANT="$(VARIANT)" OUT="$(OUT)" python3 -B tests/labs/grade.py
+	$(if $(filter %/make_status.so,$(.LOADED)),$(exit-with-status-of $(grade_command)),@$(grade_command))
 
 grade-all: deps
 	@N="$(N)" SUBMISSIONS="$(SUBMISSIONS)" OUT="$(OUT)" HIDDEN="$(HIDDEN)" SEED="$(SEED)" VARIANT="$(VARIANT)" python3 -B tests/labs/grade_all.py

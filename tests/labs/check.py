@@ -131,10 +131,27 @@ def variants(lab):
         ok(f"{name}_public_solution_does_not_compile", True)
 
 
+def status_of_make():
+    """What the grader ends with is what `make grade` ends with. Python is replaced, for make alone, by something that ends as told."""
+    with tempfile.TemporaryDirectory(prefix="faultline-status.") as d:
+        with open(os.path.join(d, "python3"), "w") as f:
+            f.write("#!/bin/sh\nexit $WANTED\n")
+        os.chmod(os.path.join(d, "python3"), 0o755)
+        clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        for wanted in (0, 1, 2, grade.IN_TROUBLE, grade.TOO_SLOW):
+            environment = dict(clean, WANTED=str(wanted), PATH=f"{d}:{os.environ['PATH']}")
+            got = subprocess.call(["make", "-s", "-C", vm.TOP, "grade", "N=2"], env=environment, stdin=subprocess.DEVNULL)
+            if got != wanted:
+                ok("make_ends_with_the_graders_status", False, f"the grader ended with {wanted}, make with {got}")
+                return
+    ok("make_ends_with_the_graders_status", True)
+
+
 def main(argv):
     slow = "--slow" in argv
     only = [int(argv[i + 1]) for i, word in enumerate(argv) if word == "--only"]
     numbers = sorted(int(d[3:]) for d in os.listdir(labs.LABS) if d.startswith("lab") and d[3:].isdigit())
+    status_of_make()
     for number in only or numbers:
         lab = labs.Lab(number)
         solution(number)
