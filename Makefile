@@ -196,6 +196,11 @@ $(O)/tests/net/%: tests/net/%.c tests/net/hosted.h $(hosted_objects)
 	@echo "  HOSTCC   $@"
 	@$(HOST_CC) $(hosted_cflags) -Wno-unused-function -MF $@.d -o $@ $< $(hosted_objects)
 -include $(hosted_objects:.o=.d)
+# This one runs in a guest.
+$(O)/tests/net/restart_time: tests/net/restart_time.c
+	@mkdir -p $(@D)
+	@echo "  MUSL     $@"
+	@$(MUSL_CC) $(USER_CFLAGS) -static -s -o $@ $<
 
 $(O)/tests/guest-init: tests/lib/guest-init.c
 	@mkdir -p $(@D)

@@ -44,9 +44,8 @@ from vm import Trouble, note		# noqa: E402
 
 LINUX_PARAMETERS = ("mitigations=off audit=0 nokaslr init_on_alloc=0 randomize_kstack_offset=off "
                     "transparent_hugepage=never cgroup_disable=memory")
-# Process 1 here is guest-init, not BusyBox init, so the line of inittab that respawns netd is a loop.
 FAULTLINE_NET_SETUP = """\
-(while :; do /sbin/start-netd </dev/null >/dev/console 2>&1; sleep 0.05; done) >/dev/null 2>&1 &
+/sbin/start-netd </dev/null >/dev/console 2>&1 &
 n=0
 until [ -e /run/netd/address ] || [ $n = 200 ]; do sleep 0.05; n=$((n + 1)); done
 [ -e /run/netd/address ]

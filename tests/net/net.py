@@ -10,6 +10,7 @@ usage: net.py [--slow] [NAME]...        all of them without a name
     peer        Linux 6.12 on the other end of the wire: both directions at once, many connections, frames lost and reordered
     page        the page that the system shows when it is booted as it is, in a headless browser if there is one
     killed      netd is killed 20 times under traffic (--slow: 1000); httpd answers again without being restarted
+    restart     how long the network is away when init finds netd dead: below a second until the first new connection
 """
 import functools
 import http.client
@@ -30,7 +31,9 @@ import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "boot"))
 import vm				# noqa: E402
+from mkcpio import Archive		# noqa: E402
 
 GUEST = os.path.join(vm.TOP, "tests/guest.sh")
 HOSTED = os.path.join(vm.BUILD, "tests/net")
@@ -267,6 +270,47 @@ def killed():
         report("killed", problem, "\n".join(lines[-5:]))
 
 
+def restart():
+    """With the system's own init. Under --icount time is instructions, and says the same on a busy host; the other clock is shown beside it."""
+    rounds = 100 if slow else 10
+    inittab = open(os.path.join(vm.TOP, "user/rootfs/etc/inittab")).read()
+    with tempfile.TemporaryDirectory() as d, HostServer(d) as server:
+        initramfs = os.path.join(d, "initramfs")
+        shutil.copyfile(vm.INITRAMFS, initramfs)
+        with open(initramfs, "ab") as f:
+            f.write(b"\0" * (-f.tell() % 512))
+            archive = Archive(f, 0)
+            archive.directory("/t", 0o755)
+            with open(os.path.join(HOSTED, "restart_time"), "rb") as program:
+                archive.file("/t/restart_time", program.read(), 0o755)
+            archive.file("/t/measure", f"exec >/dev/ttyS1 2>&1; /t/restart_time 10.0.2.2 {server.port} {rounds}; echo end\n".encode(), 0o755)
+            archive.file("/etc/inittab", f"{inittab}::once:/bin/sh /t/measure\n".encode(), 0o644)
+            archive.close()
+        for icount in (True, False):
+            name = "restart/" + ("instructions" if icount else "emulated")
+            out = os.path.join(d, f"out-{icount}")
+            machine = vm.Machine(vm.Qemu(), 2, "256M", icount=icount)
+            machine.direct(vm.faultline_kernel("release"), initramfs, "")
+            machine.add("-vga", "none", "-display", "none", "-serial", "null", "-serial", f"file:{out}")
+            machine.network([])
+            said, end = "", time.monotonic() + 60 + 20 * rounds
+            with subprocess.Popen(vm.kill_with_parent(machine.command), stdin=subprocess.DEVNULL) as qemu:
+                while qemu.poll() is None and time.monotonic() < end and "end" not in said:
+                    time.sleep(0.2)
+                    said = open(out, errors="replace").read().replace("\r", "") if os.path.exists(out) else ""
+                qemu.kill()
+            found = dict(re.findall(r"^(loopback|card) ([0-9.]+ [0-9.]+)$", said, re.MULTILINE))
+            if len(found) != 2:
+                report(name, "no numbers came", said)
+                continue
+            for what, numbers in found.items():
+                median, longest = map(float, numbers.split())
+                print(f"    {name}: first connection over {what} after {median:.1f} ms (median of {rounds}), {longest:.1f} ms at most", flush=True)
+            # Seconds of a busy host say nothing about us.
+            late = icount and float(found["card"].split()[0]) >= 1000
+            report(name, "the network was away for longer than a second" if late else None, said)
+
+
 class Relay(threading.Thread):
     """Frames between two guests (--link), with some lost and some late: a link as it is between machines far apart."""
 
@@ -428,14 +472,15 @@ def page():
         guest.wait()
 
 
-TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, peer, page)}
+TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, restart, peer, page)}
 
 
 def main(argv):
     global slow
     slow = "--slow" in argv
     names = [a for a in argv if a != "--slow"] or list(TESTS)
-    vm.make("build/tests/net/sockets_over_loopback", "build/tests/net/fuzz_netd")
+    programs_of = {"hosted": "sockets_over_loopback", "fuzz": "fuzz_netd", "restart": "restart_time"}
+    vm.make("build/release/faultline.elf", "build/initramfs.cpio", *(f"build/tests/net/{programs_of[n]}" for n in names if n in programs_of))
     for name in names:
         try:
             TESTS[name]()
