@@ -1,6 +1,9 @@
 /*
- * Ticket spin locks. Taking one disables preemption; the _irqsave forms also disable interrupts on this CPU,
- * and are the only ones allowed for classes marked OFF in kernel/lock_rank.h.
+ * Spin locks: whoever comes while the lock is free gets it. Taking one disables preemption; the _irqsave forms also disable
+ * interrupts on this CPU, and are the only ones allowed for classes marked OFF in kernel/lock_rank.h.
+ *
+ * Not in the order of arrival, on purpose: "Spin locks and hosts" in docs/locking.md has the reason and the numbers. A waiter
+ * that has been passed over for long says so in @starving, and then nobody else may take the lock (kernel/spinlock.c).
  */
 #ifndef KERNEL_SPINLOCK_H
 #define KERNEL_SPINLOCK_H
@@ -11,14 +14,17 @@
 
 struct spinlock {
 	union {
-		u32 tickets;			/* next << 16 | owner, as one word for trylock */
-		struct { u16 owner, next; };
+		u16 word;			/* 0: free for everybody */
+		struct {
+			u8 holder;		/* CPU + 1 while held, 0 else; cleared by the holder alone */
+			u8 starving;		/* CPU + 1 that is next, whoever else comes; 0: nobody */
+		};
 	};
 	u8	class;				/* enum lock_class; constant after init */
-	u8	holder;				/* CPU + 1 while held, 0 else; a hint for messages and asserts */
-	u16	reserved;
+	u8	reserved[5];
 };
 _Static_assert(sizeof(struct spinlock) == 8, "fits into struct page");
+_Static_assert(NR_CPUS < 255, "struct spinlock has CPU + 1 in a byte");
 
 #define SPINLOCK_INIT(lock_class)	{ .class = (lock_class) }
 static inline void spin_lock_init(struct spinlock *lock, enum lock_class class)
@@ -26,7 +32,7 @@ static inline void spin_lock_init(struct spinlock *lock, enum lock_class class)
 	*lock = (struct spinlock)SPINLOCK_INIT(class);
 }
 
-void spin_lock_contended(struct spinlock *lock, u16 ticket);	/* kernel/spinlock.c: waits, counts, reports absurd waits */
+void spin_lock_contended(struct spinlock *lock);	/* kernel/spinlock.c: waits, takes it, counts, reports absurd waits */
 #ifdef DEBUG
 void lock_rank_acquire(const void *lock, enum lock_class class, bool nested, bool try_lock, uintptr_t caller);
 void lock_rank_release(const void *lock, enum lock_class class);
@@ -43,14 +49,17 @@ extern bool lock_stat_enabled;
 void lock_stat_spin_acquired(const struct spinlock *lock);
 void lock_stat_spin_waited(const struct spinlock *lock, u64 wait_ns);
 
+/* Takes the lock if its word is @word: free, and nobody but perhaps this CPU starving. */
+static inline __attribute__((always_inline)) bool spin_take(struct spinlock *lock, u16 word)
+{
+	return __atomic_compare_exchange_n(&lock->word, &word, (u16)(smp_processor_id() + 1), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 static inline __attribute__((always_inline)) void __spin_lock(struct spinlock *lock, bool nested)
 {
 	lock_rank_acquire(lock, lock->class, nested, false, (uintptr_t)__builtin_return_address(0));
-	u32 old = __atomic_fetch_add(&lock->tickets, 0x10000u, __ATOMIC_ACQUIRE);
-	u16 ticket = (u16)(old >> 16);
-	if (unlikely((u16)old != ticket))
-		spin_lock_contended(lock, ticket);
-	lock->holder = (u8)(smp_processor_id() + 1);
+	if (unlikely(!spin_take(lock, 0)))
+		spin_lock_contended(lock);
 	if (unlikely(lock_stat_enabled))
 		lock_stat_spin_acquired(lock);
 }
@@ -71,12 +80,8 @@ static inline void spin_lock_nested(struct spinlock *lock)
 static inline bool spin_trylock(struct spinlock *lock)
 {
 	preempt_disable();
-	u32 old = __atomic_load_n(&lock->tickets, __ATOMIC_RELAXED);
-	if ((u16)old == (u16)(old >> 16) &&
-	    __atomic_compare_exchange_n(&lock->tickets, &old, old + 0x10000u, false,
-					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+	if (!READ_ONCE(lock->word) && spin_take(lock, 0)) {
 		lock_rank_acquire(lock, lock->class, true, true, (uintptr_t)__builtin_return_address(0));
-		lock->holder = (u8)(smp_processor_id() + 1);
 		return true;
 	}
 	preempt_enable();
@@ -86,8 +91,7 @@ static inline bool spin_trylock(struct spinlock *lock)
 static inline void __spin_unlock(struct spinlock *lock)
 {
 	lock_rank_release(lock, lock->class);
-	lock->holder = 0;
-	__atomic_store_n(&lock->owner, (u16)(lock->owner + 1), __ATOMIC_RELEASE);
+	__atomic_store_n(&lock->holder, 0, __ATOMIC_RELEASE);
 }
 
 static inline void spin_unlock(struct spinlock *lock)
@@ -121,8 +125,7 @@ static inline void spin_unlock_irqrestore(struct spinlock *lock, unsigned long f
 
 static inline bool spin_is_locked(const struct spinlock *lock)
 {
-	u32 v = __atomic_load_n(&lock->tickets, __ATOMIC_RELAXED);
-	return (u16)v != (u16)(v >> 16);
+	return READ_ONCE(lock->holder) != 0;
 }
 
 /* True if this CPU holds the lock. Only meaningful with preemption disabled, as any holder has it. */

@@ -106,7 +106,7 @@ int scnprintf(char *buf, size_t size, const char *fmt, ...)
 #include "kernel/spinlock.h"
 bool lock_stat_enabled;
 void lock_stat_spin_acquired(const struct spinlock *lock) { (void)lock; }
-void spin_lock_contended(struct spinlock *lock, u16 ticket) { (void)ticket; FAIL("lock of class %u taken twice", lock->class); }
+void spin_lock_contended(struct spinlock *lock) { FAIL("lock of class %u taken twice", lock->class); }
 #ifdef DEBUG
 void lock_rank_acquire(const void *lock, enum lock_class class, bool nested, bool try_lock, uintptr_t caller)
 {
