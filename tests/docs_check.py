@@ -40,7 +40,8 @@ def pages():
                 yield os.path.relpath(os.path.join(base, name), TOP)
 
 
-def all_source():
+def all_words():
+    """Every identifier of the sources, and the names of the files."""
     text = []
     for d in SOURCE_DIRS:
         for base, _, files in os.walk(os.path.join(TOP, d)):
@@ -50,7 +51,7 @@ def all_source():
                     with open(os.path.join(base, name), encoding="utf-8", errors="replace") as f:
                         text.append(f.read())
     text.append(read("Makefile"))
-    return "\n".join(text)
+    return set(re.findall(r"\w+", "\n".join(text)))
 
 
 def main():
@@ -62,7 +63,13 @@ def main():
     wrong = []
     if read("docs/locking.md") != locking_page():
         wrong.append("docs/locking.md: the lock table is not that of kernel/lock_rank.h (tests/docs_check.py --update)")
-    source = all_source()
+    words = all_words()
+    for chapter in re.findall(r"(?m)^\| \[[^\]]+\]\((\w[\w-]*\.md)\) \| ", read("docs/README.md")):
+        text = read("docs/" + chapter)
+        if not re.match(r"# .*\n\n\*[^*]+\?[^*]*\*\n", text):
+            wrong.append(f"docs/{chapter}: does not open with the question that it answers")
+        if len(re.findall(r"(?m)^\d\. ", text.partition("## Exercises\n")[2].partition("\n## ")[0])) < 2:
+            wrong.append(f"docs/{chapter}: a chapter has two exercises at least")
     for page in pages():
         text = read(page)
         if not text.startswith("# "):
@@ -75,7 +82,7 @@ def main():
                 wrong.append(f"{page}: link to {target}, which does not exist")
         # `name()` or `name` right before or after a link to a source file must be in the source.
         for symbol in re.findall(r"`([a-z_][a-z0-9_]{3,})(?:\(\))?`", text):
-            if "_" in symbol and not re.search(rf"\b{re.escape(symbol)}\b", source):
+            if "_" in symbol and symbol not in words:
                 wrong.append(f"{page}: `{symbol}` is nowhere in the source")
     # The form that tests/run.sh counts.
     for line in wrong:
