@@ -292,6 +292,7 @@ def grade_students_tests(lab, directory, seed, variant=None, say=note):
         if not outcome.passed:
             valid.remove(t)
             lines += [f"{t.name}: fails on the correct kernel, so it does not count: {outcome.reason(t.budget)}", outcome.output.strip()[-600:]]
+    valid.sort(key=lambda t: t.worst()[1].instructions)		# one that catches is enough: the cheap ones first
     caught = {}
     for bug in lab.bugs:
         caught[bug.number] = catches(bug, valid, kernels, seed, programs) if valid else []
@@ -414,7 +415,7 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
             parts.append(Part("your own tests", 0, lab.student_points, "LATER", "bugs that your tests catch",
                               "graded by your course: it needs kernels with planted bugs, which are not in this tree"))
         else:
-            directory = os.path.join(submission, "tests/student") if submission else os.path.join(lab.directory, "model")
+            directory = os.path.join(submission, "tests/student") if submission else os.path.join(home, "model")
             parts.append(grade_students_tests(lab, directory, seed, variant, say))
     return parts
 
