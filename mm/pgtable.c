@@ -14,6 +14,7 @@
 #include "mm/pgtable.h"
 
 #include "kernel/errno.h"
+#include "kernel/race.h"
 #include "kernel/smp.h"
 #include "kernel/string.h"
 #include "mm/frame.h"
@@ -45,7 +46,8 @@ pmd_t *pmd_walk(struct mm *mm, uintptr_t addr)
 
 	if (!pud)
 		return NULL;
-	pud_t e = pud_read(pud);
+	pud_t e = pud_read(pud);		/* once: what it says now may be another thing than what it said when it was tested (R10) */
+	race_window("pmd_walk_read");
 	return pud_table(e) ? pmd_offset(e, addr) : NULL;
 }
 

@@ -6,6 +6,8 @@
  * build: debug
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
+ * fails: race.reopen=20
+ * shows: the pool has
  */
 #include "huge_uffd.h"
 
@@ -76,8 +78,59 @@ static void racing(void)
 	pool_must_be("after truncation to nothing", before);
 }
 
+/*
+ * -- forced: one copy has found its source missing and is about to fetch it; another copies the same page. The first then comes too late. What
+ * it had taken is in the pool while it waits, promise and all, and nothing is taken a second time. --
+ */
+struct one_copy { struct uffd_copy c; int err; };
+
+static void copy_once(void *arg)
+{
+	struct one_copy *o = arg;
+
+	o->err = ioctl(uffd, UFFD_COPY, &o->c) ? errno : 0;
+}
+
+static void forced(void)
+{
+	struct pool before = pool_now(), mapped;
+	struct actor slow;
+
+	uffd = uffd_open(0);
+	huge_fd = huge_memfd(HUGE);
+	map = map_huge(1, RW, MAP_SHARED, huge_fd);
+	MUST(uffd_register(uffd, map, HUGE, UFFD_MISSING) == 0);
+	mapped = pool_now();
+	CHECK_EQUAL(before.rsvd + 1, mapped.rsvd);
+
+	struct one_copy missing = { .c = { .dst = (uintptr_t)map, .src = (uintptr_t)map_pages(HUGE / PAGE, RW, ANON), .len = HUGE } };
+	struct one_copy present = missing;
+
+	present.c.src = (uintptr_t)map_pages(HUGE / PAGE, RW, ANON | MAP_POPULATE);
+	*(volatile long *)present.c.src = canary(1, 0);
+	actor_create(&slow, copy_once, &missing);
+	actor_start_and_hold(&slow, "uffd_copy_reads_source");
+	pool_must_be("while a copy waits for its source", mapped);
+	copy_once(&present);
+	CHECK_EQUAL(0, present.err);
+	CHECK_EQUAL(HUGE, present.c.copy);
+	mapped.free--;
+	mapped.rsvd--;
+	pool_must_be("after the other copy", mapped);
+	go();
+	actor_join(&slow);
+	CHECK_EQUAL(EEXIST, missing.err);
+	CHECK_EQUAL(-EEXIST, missing.c.copy);
+	CHECK_EQUAL(canary(1, 0), *(volatile long *)map);
+	pool_must_be("after the copy that came too late", mapped);
+	close(uffd);
+	MUST(munmap(map, HUGE) == 0);
+	MUST(ftruncate(huge_fd, 0) == 0);
+	pool_must_be("with the page gone", before);
+}
+
 int main(void)
 {
 	close(uffd_open(0));		/* or skipped, while nothing has begun */
-	run_huge_race(racing, NULL, 64);
+	run_huge_race(racing, forced, 64);
 }
