@@ -38,6 +38,8 @@ static long set_flags(struct file *f, unsigned long arg)
 
 	if ((arg & O_NOATIME) && !(old & O_NOATIME) && !inode_owner_or_capable(f->inode))
 		return -EPERM;
+	if ((arg & O_DIRECT) && f->ops && f->ops->no_direct_io)
+		return -EINVAL;
 	do
 		new = (old & ~(u32)SETFL_MASK) | ((u32)arg & SETFL_MASK);
 	while (!__atomic_compare_exchange_n(&f->flags, &old, new, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));

@@ -395,6 +395,8 @@ static const struct file_ops hugetlbfs_file_ops = {
 	.llseek = hugetlbfs_llseek,
 	.mmap = hugetlbfs_mmap,
 	.fsync = hugetlbfs_fsync,
+	.no_direct_io = true,
+	.no_splice = true,
 };
 
 /* -- files without a name ----------------------------------------------------------------------------------------------- */

@@ -68,8 +68,12 @@ static int parse_option(void *arg, const char *name, const char *value)
 		return parse_size(value, &o->size);
 	if (!strcmp(name, "min_size"))
 		return parse_size(value, &o->min_size);
-	if (!strcmp(name, "nr_inodes"))
-		return parse_size(value, &o->nr_inodes);
+	if (!strcmp(name, "nr_inodes")) {
+		int err = parse_size(value, &o->nr_inodes);
+		if ((s64)o->nr_inodes.value < 0)
+			o->nr_inodes = (struct mount_size){ SIZE_NONE, 0 };	/* as many as one likes */
+		return err;
+	}
 	if (!strcmp(name, "uid"))
 		return parse_id(value, &o->uid);
 	if (!strcmp(name, "gid"))
@@ -83,18 +87,16 @@ static int parse_option(void *arg, const char *name, const char *value)
 	return -EINVAL;
 }
 
-/* In huge pages, rounded down. Percent are of the pool as the administrator sized it. */
+/* In huge pages, rounded down. Percent are of the pool as the administrator sized it. In 64 bits, as Linux computes it: an absurd number wraps. */
 static u64 size_in_pages(const struct mount_size *size, struct hstate *h)
 {
-	u64 most = (u64)INT64_MAX >> huge_page_shift(h), hundredths;
+	u64 bytes = size->value;
 
 	if (size->kind == SIZE_NONE)
 		return SUBPOOL_NO_LIMIT;
-	if (size->kind == SIZE_BYTES)
-		return size->value >> huge_page_shift(h);
-	if (__builtin_mul_overflow(size->value, READ_ONCE(h->max), &hundredths))
-		return most;
-	return min(hundredths / 100, most);
+	if (size->kind == SIZE_PERCENT)
+		bytes = (bytes << huge_page_shift(h)) * READ_ONCE(h->max) / 100;
+	return bytes >> huge_page_shift(h);
 }
 
 static size_t hugetlbfs_show_options(struct super_block *sb, char *buf, size_t size)

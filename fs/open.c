@@ -77,6 +77,9 @@ struct file *open_path(const struct path *path, int flags)
 		f->mode |= FMODE_STREAM;
 	else
 		f->mode |= FMODE_LSEEK;
+	err = -EINVAL;
+	if ((flags & O_DIRECT) && f->ops->no_direct_io)
+		goto fail;
 	err = f->ops->open ? f->ops->open(inode, f) : 0;
 	if (err)
 		goto fail;

@@ -47,7 +47,7 @@ static ssize_t store_number(void *arg, const char *buf, size_t n)
 		len++;
 	memcpy(word, buf, len);
 	word[len] = '\0';
-	if (!len || kstrtou64(word, 10, &v) || v < s->min || v > s->max)
+	if (!len || word[0] == '+' || kstrtou64(word, 10, &v) || v < s->min || v > s->max)
 		return -EINVAL;
 	if (s->size == 4)
 		WRITE_ONCE(*(u32 *)s->var, (u32)v);
@@ -86,7 +86,6 @@ static struct sysctl_number numbers[] = {
 	{ "vm/mmap_min_addr",		0444, &mmap_min_addr, 8, 0, 0, NULL },
 	{ "vm/dirty_bytes",		0644, &sysctl_dirty_bytes, 8, 0, 1ul << 50, NULL },
 	{ "vm/dirty_background_bytes",	0644, &sysctl_dirty_background_bytes, 8, 0, 1ul << 50, NULL },
-	{ "vm/hugetlb_shm_group",	0644, &sysctl_hugetlb_shm_group, 4, 0, UINT32_MAX, NULL },
 	{ "vm/unprivileged_userfaultfd", 0644, &sysctl_unprivileged_userfaultfd, 4, 0, 1, NULL },
 	{ "vm/drop_caches",		0200, &drop_caches, 4, 1, 7, drop_caches_now },
 	{ "kernel/pid_max",		0644, &sysctl_pid_max, 4, RESERVED_PIDS + 1, PID_MAX_LIMIT, NULL },

@@ -121,6 +121,8 @@ static ssize_t text_write(struct file *f, struct iov_iter *from, loff_t *pos)
 
 	if (!tf->ops->store)
 		return -EIO;		/* as Linux's procfs says */
+	if (!n)
+		return 0;
 	if (n > STORE_MAX)
 		return -E2BIG;
 	char *copy = kmalloc(n + 1, GFP_KERNEL);

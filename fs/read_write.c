@@ -383,7 +383,7 @@ static ssize_t do_sendfile(struct fd_ref out, struct fd_ref in, loff_t *upos, si
 	if (upos && !(in.file->mode & FMODE_LSEEK))
 		return -ESPIPE;
 	/* The source must be a file that can be read again from where the sink stopped. */
-	if (!(in.file->mode & FMODE_LSEEK) || !in.file->ops->read || !out.file->ops->write || (out.file->flags & O_APPEND))
+	if (!(in.file->mode & FMODE_LSEEK) || !in.file->ops->read || in.file->ops->no_splice || !out.file->ops->write || (out.file->flags & O_APPEND))
 		return -EINVAL;
 	if (upos && *upos < 0)
 		return -EINVAL;

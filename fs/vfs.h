@@ -226,6 +226,8 @@ struct file_ops {
 	/* Where mmap without FIXED should place it (alignment): NULL: page. */
 	uintptr_t (*mmap_align)(struct file *f);
 	const char *(*anon_name)(struct file *f);			/* "anon_inode:[eventfd]" */
+	bool	no_direct_io;						/* O_DIRECT: EINVAL */
+	bool	no_splice;						/* sendfile from it: EINVAL */
 };
 
 struct super_block {

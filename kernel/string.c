@@ -229,6 +229,8 @@ int kstrtou64(const char *s, unsigned int base, u64 *out)
 {
 	u64 v = 0;
 
+	if (*s == '+')
+		s++;
 	if (base == 0) {
 		base = 10;
 		if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
@@ -262,7 +264,6 @@ static int size_suffix(char c)
 u64 memparse(const char *s, const char **end)
 {
 	unsigned int base = 10, d;
-	bool overflow = false;
 	int power;
 	u64 v = 0;
 
@@ -273,14 +274,14 @@ u64 memparse(const char *s, const char **end)
 		base = 8;
 	}
 	for (; (d = (unsigned int)digit_value(*s)) < base; s++)
-		overflow |= __builtin_mul_overflow(v, (u64)base, &v) || __builtin_add_overflow(v, (u64)d, &v);
+		v = v * base + d;
 	power = size_suffix(*s);
 	if (power > 0) {
-		overflow |= __builtin_mul_overflow(v, 1ul << 10 * power, &v);
+		v <<= 10 * power;
 		s++;
 	}
 	*end = s;
-	return overflow ? ~0ul : v;
+	return v;
 }
 
 /* What __builtin_popcountll becomes for a CPU without POPCNT: halves, quarters ... added up in parallel. */

@@ -436,50 +436,79 @@ void hugetlb_pool_set_overcommit(struct hstate *h, u64 pages)
 
 /*
  * The parameters act in the order in which they are given: hugepages=N is for the size named last, and for the default
- * size if none was. What cannot be is reported and ignored.
+ * size if none was. What cannot be is reported and ignored. Of two that say the same thing the first counts, as on Linux: a size
+ * that is named again is ignored with the number that follows it, and so is a second number for one size. Only a default size may be
+ * named once more, to give it a number.
  */
 static struct boot_params {
-	struct hstate	*size;		/* of the last hugepagesz= */
-	bool		 size_bad;	/* that was none, so what follows it is for nobody */
+	struct hstate	*size;		/* of the last size that was good; NULL: none yet */
+	bool		 size_bad;	/* one was not: the number that follows it is for nobody */
+	bool		 default_named;
+	bool		 named[NR_HSTATES];
 	u64		 nr[NR_HSTATES];
 	u64		 nr_default;	/* given before any size */
+	const u64	*last_nr;	/* what the last number was for */
 } boot;
 
 static void boot_hugepages(const char *value)
 {
-	u64 n;
+	u64 *nr = boot.size ? &boot.nr[boot.size - hstates] : &boot.nr_default, n;
 
-	if (kstrtou64(value, 10, &n))
-		pr_warn("hugepages=%s: not a number, ignored", value);
-	else if (boot.size_bad)
+	if (boot.size_bad) {
 		pr_warn("hugepages=%s: for no size that this machine has, ignored", value);
-	else if (boot.size)
-		boot.nr[boot.size - hstates] = n;
-	else
-		boot.nr_default = n;
+		boot.size_bad = false;
+	} else if (nr == boot.last_nr) {
+		pr_warn("hugepages=%s: the second number for one size, ignored", value);
+	} else if (kstrtou64(value, 10, &n)) {
+		pr_warn("hugepages=%s: not a number, ignored", value);
+	} else {
+		*nr = n;
+		boot.last_nr = nr;
+	}
+}
+
+static bool boot_may_name(const struct hstate *h, bool as_default)
+{
+	unsigned int i = (unsigned int)(h - hstates);
+
+	if (as_default)
+		return !boot.default_named;
+	return !boot.named[i] || (boot.default_named && h == default_hstate && !boot.nr[i]);
+}
+
+static void boot_size(const char *name, const char *value, bool as_default)
+{
+	const char *end;
+	struct hstate *h = hstate_of_size(memparse(value, &end));
+
+	boot.size_bad = !h || !boot_may_name(h, as_default);
+	if (!h) {
+		pr_warn("%s=%s: this machine has no pages of that size, ignored", name, value);
+		return;
+	}
+	if (boot.size_bad) {
+		pr_warn("%s=%s: not the first of its kind, ignored", name, value);
+		return;
+	}
+	boot.size = h;
+	boot.named[h - hstates] = true;
+	if (!as_default)
+		return;
+	default_hstate = h;
+	boot.default_named = true;
+	if (boot.nr_default) {
+		boot.nr[h - hstates] = boot.nr_default;
+		boot.nr_default = 0;
+	}
 }
 
 static void boot_param(void *unused, const char *name, const char *value)
 {
-	const char *end;
-	struct hstate *h;
-	u64 bytes;
-
 	(void)unused;
-	if (!strcmp(name, "hugepages")) {
+	if (!strcmp(name, "hugepages"))
 		boot_hugepages(value);
-		return;
-	}
-	if (strcmp(name, "hugepagesz") && strcmp(name, "default_hugepagesz"))
-		return;
-	bytes = memparse(value, &end);
-	h = *end ? NULL : hstate_of_size(bytes);
-	if (!h)
-		pr_warn("%s=%s: this machine has no pages of that size, ignored", name, value);
-	boot.size = h;		/* as on Linux: hugepages=N may follow either */
-	boot.size_bad = !h;
-	if (h && !strcmp(name, "default_hugepagesz"))
-		default_hstate = h;
+	else if (!strcmp(name, "hugepagesz") || !strcmp(name, "default_hugepagesz"))
+		boot_size(name, value, name[0] == 'd');
 }
 
 static void hstate_init(unsigned int i, unsigned int order, const char *name)

@@ -121,6 +121,27 @@ static int copy_one(struct huge_copy *c, pte_t *src, uintptr_t addr)
 	return err;
 }
 
+/*
+ * Does a private mapping know anything that the file does not? While it has only read the file's pages the child finds them as it did, by
+ * faults, and nothing is copied, as on Linux.
+ */
+static bool has_pages_of_its_own(struct vma *vma, struct hstate *h)
+{
+	size_t size = huge_page_size(h);
+
+	for (uintptr_t addr = vma->start; addr < vma->end; addr += size) {
+		pte_t *pte = huge_walk(vma->mm, h, addr), e = { 0 };
+
+		if (pte)
+			e = pte_read(pte);
+		else
+			addr = pud_addr_end(addr, vma->end) - size;
+		if (!pte_none(e) && (!pte_present(e) || page_test(pte_page(e), PG_anon)))
+			return true;
+	}
+	return false;
+}
+
 /* Both mmap_locks write, the parent VMA write-locked. 0, -ENOMEM, -EINTR: then the child holds what was copied so far. Sleeps. */
 int hugetlb_copy_vma(struct vma *child, struct vma *parent)
 {
@@ -128,7 +149,7 @@ int hugetlb_copy_vma(struct vma *child, struct vma *parent)
 	size_t size = huge_page_size(c.h);
 	int err = 0;
 
-	if (!vma_is_private(parent) && !(child->flags & VM_UFFD_WP))
+	if (!(child->flags & VM_UFFD_WP) && (!vma_is_private(parent) || !has_pages_of_its_own(parent, c.h)))
 		return 0;
 	for (uintptr_t addr = parent->start; addr < parent->end && !err; addr += size) {
 		pte_t *src = huge_walk(parent->mm, c.h, addr);

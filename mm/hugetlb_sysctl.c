@@ -13,19 +13,27 @@
 
 u32 sysctl_hugetlb_shm_group;
 
-/* /proc/sys takes the first word of what is written, in the base that its digits begin with. 0 or -EINVAL. */
-static int parse_word(const char *buf, size_t n, u64 *out)
+static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/*
+ * /proc/sys takes the first word of what is written, in the base that its digits begin with, and says how much it has used: that word and
+ * the space around it. No sign. Bytes, or -EINVAL.
+ */
+static ssize_t parse_word(const char *buf, size_t n, u64 *out)
 {
 	char word[32];
-	size_t start = 0, len = 0;
+	size_t used = 0, len = 0;
 
-	while (start < n && (buf[start] == ' ' || buf[start] == '\t' || buf[start] == '\n'))
-		start++;
-	while (start + len < n && len < sizeof(word) - 1 && buf[start + len] > ' ')
-		len++;
-	memcpy(word, buf + start, len);
+	while (used < n && is_space(buf[used]))
+		used++;
+	while (used < n && len < sizeof(word) - 1 && buf[used] && !is_space(buf[used]))
+		word[len++] = buf[used++];
 	word[len] = '\0';
-	return kstrtou64(word, 0, out) ? -EINVAL : 0;
+	if (word[0] == '+' || kstrtou64(word, 0, out))
+		return -EINVAL;
+	while (used < n && is_space(buf[used]))
+		used++;
+	return (ssize_t)used;
 }
 
 static int set_overcommit(struct hstate *h, u64 pages)
@@ -50,12 +58,12 @@ static ssize_t show_max(void *arg, char *buf, size_t size)
 static ssize_t store_max(void *arg, const char *buf, size_t n)
 {
 	u64 count;
+	ssize_t used = parse_word(buf, n, &count);
 
 	(void)arg;
-	if (parse_word(buf, n, &count))
-		return -EINVAL;
-	hugetlb_pool_resize(default_hstate, count);
-	return (ssize_t)n;
+	if (used >= 0)
+		hugetlb_pool_resize(default_hstate, count);
+	return used;
 }
 
 static ssize_t show_default_overcommit(void *arg, char *buf, size_t size)
@@ -67,15 +75,43 @@ static ssize_t show_default_overcommit(void *arg, char *buf, size_t size)
 static ssize_t store_default_overcommit(void *arg, const char *buf, size_t n)
 {
 	u64 pages;
-	int err = parse_word(buf, n, &pages);
+	ssize_t used = parse_word(buf, n, &pages);
+	int err = used < 0 ? (int)used : set_overcommit(default_hstate, pages);
 
 	(void)arg;
-	if (!err)
-		err = set_overcommit(default_hstate, pages);
-	return err ? err : (ssize_t)n;
+	return err ? err : used;
+}
+
+/* A group; to the file it is an int, as on Linux, so a minus sign is nothing special. */
+static ssize_t show_shm_group(void *arg, char *buf, size_t size)
+{
+	(void)arg;
+	return scnprintf(buf, size, "%d\n", (s32)READ_ONCE(sysctl_hugetlb_shm_group));
+}
+
+static ssize_t store_shm_group(void *arg, const char *buf, size_t n)
+{
+	size_t sign = 0;
+	u64 v;
+
+	(void)arg;
+	while (sign < n && is_space(buf[sign]))
+		sign++;
+	bool negative = sign < n && buf[sign] == '-';
+	size_t skip = negative ? sign + 1 : 0;
+	if (skip < n && negative && is_space(buf[skip]))
+		return -EINVAL;
+	ssize_t used = parse_word(buf + skip, n - skip, &v);
+	if (used < 0)
+		return used;
+	if (v > (u64)INT32_MAX + negative)
+		return -EINVAL;
+	WRITE_ONCE(sysctl_hugetlb_shm_group, negative ? -(u32)v : (u32)v);
+	return (ssize_t)skip + used;
 }
 
 static const struct text_file_ops max_ops = { show_max, store_max };
+static const struct text_file_ops shm_group_ops = { show_shm_group, store_shm_group };
 static const struct text_file_ops default_overcommit_ops = { show_default_overcommit, store_default_overcommit };
 
 /* -- /sys/kernel/mm/hugepages -- */
@@ -140,13 +176,14 @@ static void add_file(struct dentry *root, const char *path, u32 mode, const stru
 		pr_err("hugetlb: no memory for %s", path);
 }
 
-/* After procfs and sysfs. hugetlb_shm_group is a plain number: fs/proc_sys.c shows it. */
+/* After procfs and sysfs. */
 void hugetlb_sysctl_init(void)
 {
 	char path[96];
 
 	add_file(proc_root, "sys/vm/nr_hugepages", 0644, &max_ops, NULL);
 	add_file(proc_root, "sys/vm/nr_overcommit_hugepages", 0644, &default_overcommit_ops, NULL);
+	add_file(proc_root, "sys/vm/hugetlb_shm_group", 0644, &shm_group_ops, NULL);
 	for (unsigned int i = 0; i < NR_HSTATES; i++) {
 		if (!hstates[i].order)
 			continue;

@@ -36,10 +36,9 @@ static long advise_pages(struct mm *mm, uintptr_t start, uintptr_t end, int advi
 static long advise_populate(struct mm *mm, uintptr_t start, uintptr_t end, bool write);
 static bool zap_under_vma_lock(struct mm *mm, uintptr_t start, uintptr_t end, int advice);
 
-/* COLLAPSE wants transparent huge pages, which this kernel does not have: unknown advice, like any other number. */
 static bool advice_known(int advice)
 {
-	return (advice >= MADV_NORMAL && advice <= MADV_DONTNEED) || (advice >= MADV_FREE && advice < MADV_COLLAPSE);
+	return (advice >= MADV_NORMAL && advice <= MADV_DONTNEED) || (advice >= MADV_FREE && advice <= MADV_COLLAPSE);
 }
 
 /* A24 */
@@ -72,6 +71,7 @@ SYSCALL_DEFINE(madvise, uintptr_t start, size_t len, int advice)
 	case MADV_REMOVE:
 	case MADV_COLD:
 	case MADV_PAGEOUT:
+	case MADV_COLLAPSE:
 		return advise_pages(mm, start, end, advice);
 	default:
 		return advise_flags(mm, start, end, advice);
@@ -315,6 +315,8 @@ static long advise_part(struct vma *vma, uintptr_t start, uintptr_t end, int adv
 	case MADV_COLD:
 	case MADV_PAGEOUT:
 		return vma->flags & (VM_LOCKED | VM_PFNMAP | VM_HUGETLB) ? -EINVAL : 0;
+	case MADV_COLLAPSE:
+		return -EINVAL;		/* there are no transparent huge pages: as on Linux where a process has forbidden them */
 	default:
 		return 0;	/* WILLNEED: files are in memory, or read a page at a time */
 	}

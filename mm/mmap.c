@@ -38,8 +38,6 @@
 #define STACK_RANDOM_RANGE	(16ul << 30)	/* exec moves the stack down by up to this */
 #define MMAP_RANDOM_RANGE	(1ul << (28 + PAGE_SHIFT))
 
-static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t len, unsigned long prot, unsigned long flags,
-		    u64 pgoff, size_t *populate);
 static long map_region(struct mm *mm, struct file *file, uintptr_t addr, size_t len, u64 vm_flags, u64 pgoff);
 static int map_anonymous(struct mm *mm, uintptr_t addr, size_t len, u64 vm_flags);
 
@@ -368,8 +366,8 @@ static struct vma *first_overlap(struct mm *mm, uintptr_t start, uintptr_t end)
  * mmap_lock of current's mm for write. @file NULL: anonymous, in the file @zero if it is shared. The address or -errno;
  * *populate: bytes to fault in after the unlock. The order of the checks is Linux's.
  */
-static long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t len, unsigned long prot, unsigned long flags,
-		    u64 pgoff, size_t *populate)
+long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t len, unsigned long prot, unsigned long flags, u64 pgoff,
+	     size_t *populate)
 {
 	struct mm *mm = current->mm;
 	u64 vm_flags = calc_prot_bits(prot) | VM_MAY_ALL | mm->def_flags;

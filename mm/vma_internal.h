@@ -17,6 +17,8 @@ static inline void vma_check_sampled(struct mm *mm) { (void)mm; }
 #endif
 
 /* -- mm/mmap.c: limits and accounting. mmap_lock for write -- */
+long do_mmap(struct file *file, struct file *zero, uintptr_t addr, size_t len, unsigned long prot, unsigned long flags, u64 pgoff,
+	     size_t *populate);			/* mmap itself, of current's mm */
 void vm_stat_account(struct mm *mm, u64 flags, s64 pages);	/* total_vm and its parts */
 bool may_expand_vm(struct mm *mm, u64 flags, u64 pages);	/* RLIMIT_AS, RLIMIT_DATA */
 bool mlock_limit_ok(struct mm *mm, u64 more_pages);	/* RLIMIT_MEMLOCK, unless CAP_IPC_LOCK */

@@ -4,6 +4,8 @@
  */
 #include "hugetlb_test.h"
 
+#include <sys/prctl.h>
+
 static int fd;
 
 static void bad_mmap(void)
@@ -105,6 +107,94 @@ static void bad_edges(void)
 	unmap_huge(p, 2);
 }
 
+/* Lines of /proc/self/maps between two addresses. */
+static int vmas_between(const char *from, const char *to)
+{
+	char *text = read_text("/proc/self/maps");
+	int n = 0;
+
+	for (char *line; (line = next_line(&text)); ) {
+		unsigned long start, end;
+
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start < (unsigned long)to && end > (unsigned long)from)
+			n++;
+	}
+	return n;
+}
+
+/* What fails at an edge of a huge page has not begun to cut, neither there nor at its other end, in small pages. */
+static void no_split_is_left(void)
+{
+	char *all = mmap(NULL, 7 * HUGE, PROT_NONE, ANON | MAP_NORESERVE, -1, 0), *p;
+
+	MUST(all != MAP_FAILED);
+	p = (char *)(((uintptr_t)all + 2 * HUGE - 1) & -HUGE);
+	MUST(mmap(p - 4 * PAGE, 4 * PAGE, RW, ANON | MAP_FIXED, -1, 0) != MAP_FAILED);
+	MUST(mmap(p, 3 * HUGE, RW, HUGE_ANON | MAP_FIXED, -1, 0) == p);
+	CHECK_EQUAL(2, vmas_between(p - 4 * PAGE, p + 3 * HUGE));
+	CHECK_ERRNO(EINVAL, sys_munmap(p, HUGE + PAGE));
+	CHECK_ERRNO(EINVAL, sys_munmap(p + PAGE, HUGE));
+	CHECK_ERRNO(EINVAL, sys_munmap(p + PAGE, 2 * HUGE - PAGE));
+	CHECK_ERRNO(EINVAL, sys_munmap(p + 2 * HUGE + PAGE, HUGE));
+	CHECK_ERRNO(EINVAL, sys_mmap(p + PAGE, PAGE, RW, ANON | MAP_FIXED, -1, 0));
+	CHECK_ERRNO(EINVAL, sys_mprotect(p, PAGE, PROT_READ));
+	CHECK_ERRNO(EINVAL, sys_madvise(p, PAGE, MADV_DONTFORK));
+	CHECK_EQUAL(2, vmas_between(p - 4 * PAGE, p + 3 * HUGE));
+	/* Linux cuts at the small end first, and leaves it so. */
+	CHECK_ERRNO(EINVAL, sys_munmap(p - 2 * PAGE, 2 * PAGE + HUGE + PAGE));
+	if (access("/sys/kernel/faultline", F_OK) == 0)
+		CHECK_EQUAL(2, vmas_between(p - 4 * PAGE, p + 3 * HUGE));
+	CHECK(is_mapped(p - 4 * PAGE, 4 * PAGE + 3 * HUGE));
+	CHECK_POOL(10, 3);
+	MUST(munmap(all, 7 * HUGE) == 0);
+	CHECK_POOL(10, 0);
+}
+
+/* Without transparent huge pages, for this process at least: a hole is told apart from what cannot be collapsed. */
+static void collapse(void)
+{
+	char *p = map_huge(2, RW, HUGE_ANON), *q = map_pages(4 * HUGE / PAGE, RW, ANON);
+	char *hole = (char *)(((uintptr_t)q + 2 * HUGE - 1) & -HUGE);
+
+	MUST(munmap(hole, HUGE) == 0);
+	prctl(41 /* PR_SET_THP_DISABLE */, 1, 0, 0, 0);
+	CHECK_ERRNO(ENOMEM, sys_madvise(hole, HUGE, MADV_COLLAPSE));
+	CHECK_ERRNO(ENOMEM, sys_madvise(hole, PAGE, MADV_COLLAPSE));
+	CHECK_ERRNO(ENOMEM, sys_madvise(PAGE, PAGE, MADV_COLLAPSE));
+	CHECK_ERRNO(EINVAL, sys_madvise(hole, 2 * HUGE, MADV_COLLAPSE));
+	CHECK_ERRNO(EINVAL, sys_madvise(hole - PAGE, 2 * PAGE, MADV_COLLAPSE));
+	CHECK_ERRNO(EINVAL, sys_madvise(hole + HUGE, HUGE, MADV_COLLAPSE));
+	CHECK_ERRNO(EINVAL, sys_madvise(p, HUGE, MADV_COLLAPSE));
+	CHECK_ERRNO(EINVAL, sys_madvise(p + 1, HUGE, MADV_COLLAPSE));
+	CHECK_EQUAL(0, sys_madvise(p, 0, MADV_COLLAPSE));
+	prctl(41, 0, 0, 0, 0);
+	unmap_huge(p, 2);
+	MUST(munmap(q, hole - q) == 0 && munmap(hole + HUGE, (size_t)(q + 4 * HUGE - hole) - HUGE) == 0);
+}
+
+/* Another page of the same file, whole ones only; the window is then a mapping of its own. */
+static void remap(void)
+{
+	char *p;
+
+	MUST(ftruncate(fd, 4 * HUGE) == 0);
+	p = map_fd(fd, 4, RW, MAP_SHARED, 0);
+	for (int i = 0; i < 4; i++)
+		p[i * HUGE] = (char)('a' + i);
+	CHECK_EQUAL(0, sys_remap_file_pages(p, HUGE, 0, 512, 0));
+	CHECK_EQUAL('b', p[0]);
+	CHECK_EQUAL('b', p[HUGE]);
+	CHECK_EQUAL(2, vmas_between(p, p + 4 * HUGE));
+	CHECK_ERRNO(EINVAL, sys_remap_file_pages(p, PAGE, 0, 512, 0));
+	CHECK_ERRNO(EINVAL, sys_remap_file_pages(p + PAGE, HUGE, 0, 0, 0));
+	CHECK_EQUAL(0, sys_remap_file_pages(p, HUGE, 0, 0, 0));
+	CHECK_EQUAL('a', p[0]);
+	CHECK_POOL(6, 0);
+	unmap_huge(p, 4);
+	MUST(ftruncate(fd, 0) == 0);
+	CHECK_POOL(10, 0);
+}
+
 static void bad_mremap(void)
 {
 	char *p = map_huge(2, RW, HUGE_ANON), *q = map_huge(4, PROT_NONE, HUGE_ANON | MAP_NORESERVE);
@@ -157,6 +247,9 @@ int main(void)
 	fd = huge_memfd(0);
 	bad_mmap();
 	bad_edges();
+	no_split_is_left();
+	collapse();
+	remap();
 	bad_mremap();
 	IN_CHILD(limited);
 	rights();

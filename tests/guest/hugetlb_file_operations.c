@@ -1,6 +1,8 @@
 /* Rules D18 to D22: read, write, ftruncate, fallocate, hole punching and lseek on a file of huge pages. */
 #include "hugetlb_test.h"
 
+#include <sys/sendfile.h>
+
 #define PUNCH	(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
 #define S	((off_t)HUGE)
 
@@ -55,6 +57,37 @@ static void reading(int fd)
 	CHECK_ERRNO(ENXIO, lseek(fd, 2 * S, SEEK_DATA));
 	CHECK_ERRNO(ENXIO, lseek(fd, 2 * S, SEEK_HOLE));
 	unmap_huge(p, 2);
+}
+
+/* What the pages of other files may do and these may not: to be read by devices, and to travel through pipes. */
+static void ways_round_read(int fd)
+{
+	char name[32];
+	int to, pipes[2];
+	off_t at = 0;
+
+	MUST(ftruncate(fd, S) == 0);
+	sprintf(name, "/proc/self/fd/%d", fd);
+	CHECK_ERRNO(EINVAL, open(name, O_RDWR | O_DIRECT));
+	CHECK_ERRNO(EINVAL, fcntl(fd, F_SETFL, O_DIRECT));
+	CHECK_EQUAL(O_RDWR, fcntl(fd, F_GETFL) & (O_ACCMODE | O_DIRECT));
+	MUST(mount_huge("/tmp/.huge", NULL) == 0);
+	CHECK_ERRNO(EINVAL, open("/tmp/.huge/direct", O_RDWR | O_CREAT | O_DIRECT, 0600));
+	CHECK_EQUAL(0, unlink("/tmp/.huge/direct"));	/* it has been made all the same */
+	MUST(umount("/tmp/.huge") == 0);
+
+	to = open("/tmp/.copy", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	MUST(to >= 0 && pipe(pipes) == 0);
+	CHECK_ERRNO(EINVAL, sendfile(to, fd, &at, PAGE));
+	CHECK_ERRNO(EINVAL, sendfile(pipes[1], fd, NULL, PAGE));
+	MUST(write(to, "data", 4) == 4 && lseek(to, 0, SEEK_SET) == 0);
+	CHECK_ERRNO(EINVAL, sendfile(fd, to, NULL, 4));
+	CHECK_EQUAL(0, at);
+	close(to);
+	close(pipes[0]);
+	close(pipes[1]);
+	MUST(unlink("/tmp/.copy") == 0);
+	CHECK_POOL(10, 0);
 }
 
 static void truncating(int fd)
@@ -259,6 +292,7 @@ int main(void)
 	allocating_what_was_promised(fd);
 	punching(fd);
 	private_copy_behind_the_end(fd);
+	ways_round_read(fd);
 	interrupted(fd);
 	close(fd);
 	pool_end(10);

@@ -83,6 +83,26 @@ static void options(void)
 	ACCEPTED("size=0x400000", ",pagesize=2M,size=4194304", 0);
 	ACCEPTED("size=8M,size=4M", ",pagesize=2M,size=4194304", 0);
 	ACCEPTED(",,size=4M,,", ",pagesize=2M,size=4194304", 0);
+	ACCEPTED("size=4096k", ",pagesize=2M,size=4194304", 0);
+	ACCEPTED("size=1T", ",pagesize=2M,size=1099511627776", 0);
+	ACCEPTED("size=010000000", ",pagesize=2M,size=2097152", 0);
+	ACCEPTED("size=4Mx", ",pagesize=2M,size=4194304", 0);		/* behind the number nothing is looked at */
+	ACCEPTED("size=4 M", ",pagesize=2M,size=0", 0);
+	ACCEPTED("size=50%x", ",pagesize=2M,size=10485760", 0);
+	ACCEPTED("size=4M%", ",pagesize=2M,size=879608463360", 0);
+	ACCEPTED("size=101%", ",pagesize=2M,size=20971520", 0);
+	ACCEPTED("size=33%", ",pagesize=2M,size=6291456", 0);
+	/* Numbers that 64 bits cannot hold wrap. */
+	ACCEPTED("size=18446744073709551615", ",pagesize=2M,size=18446744073707454464", 0);
+	ACCEPTED("size=18446744073709551616", ",pagesize=2M,size=0", 0);
+	ACCEPTED("size=18446744073709551617M", ",pagesize=2M,size=0", 0);
+	ACCEPTED("size=15E", ",pagesize=2M,size=17293822569102704640", 0);
+	ACCEPTED("size=16E", ",pagesize=2M,size=0", 0);
+	ACCEPTED("size=17592186044416M", ",pagesize=2M,size=0", 0);
+	ACCEPTED("size=99999999999999999999999", ",pagesize=2M,size=200376420518592512", 0);
+	ACCEPTED("size=18446744073709551615%", ",pagesize=2M,size=184467440734830592", 0);
+	ACCEPTED("nr_inodes=18446744073709551615", ",pagesize=2M", 0);
+	ACCEPTED("mode=+7,uid=+1", ",uid=1,mode=7,pagesize=2M", 0);
 
 	REFUSED(EINVAL, "pagesize=4K");
 	REFUSED(EINVAL, "pagesize=3M");
@@ -95,6 +115,8 @@ static void options(void)
 	REFUSED(EINVAL, "size");
 	REFUSED(EINVAL, "size=M");
 	REFUSED(EINVAL, "size=-1");
+	REFUSED(EINVAL, "size=+4M");
+	REFUSED(EINVAL, "size= 4M");
 	REFUSED(EINVAL, "size=%");
 	REFUSED(EINVAL, "min_size=x");
 	REFUSED(EINVAL, "nr_inodes=");

@@ -37,6 +37,55 @@ static void refused_words(void)
 	CHECK_EQUAL(4, read_number("/proc/sys/vm/nr_hugepages"));
 }
 
+/* What write returned, or -errno. */
+static long wrote(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	long n;
+
+	MUST(fd >= 0);
+	n = write(fd, text, strlen(text));
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	return n;
+}
+
+/* Files of /sys and of /proc/sys read numbers by rules of their own. */
+static void accepted_words(void)
+{
+	static const char *const group = "/proc/sys/vm/hugetlb_shm_group", *const proc = "/proc/sys/vm/nr_hugepages";
+
+	CHECK_EQUAL(2, wrote(POOL "nr_hugepages", "+4"));
+	CHECK_EQUAL(-EINVAL, wrote(POOL "nr_hugepages", "++4"));
+	CHECK_EQUAL(-EINVAL, wrote(POOL "nr_hugepages", "+"));
+	CHECK_EQUAL(-EINVAL, wrote(POOL "nr_hugepages", " 4"));
+	CHECK_EQUAL(2, wrote(POOL "nr_overcommit_hugepages", "+0"));
+	CHECK_EQUAL(-EINVAL, wrote(proc, "+4"));
+	CHECK_EQUAL(2, wrote(proc, "4 9"));		/* as much as was used */
+	CHECK_EQUAL(3, wrote(proc, " 4\n"));
+	CHECK_EQUAL(0, wrote(POOL "nr_hugepages", ""));
+	CHECK_EQUAL(0, wrote(proc, ""));
+	CHECK_ALL(4, 4, 0, 0);
+
+	CHECK_EQUAL(4, wrote(group, "0x10"));
+	CHECK_EQUAL(16, read_number(group));
+	CHECK_EQUAL(4, wrote(group, " 010"));
+	CHECK_EQUAL(8, read_number(group));
+	CHECK_EQUAL(2, wrote(group, "-7"));
+	CHECK_EQUAL(-7, read_number(group));
+	CHECK_EQUAL(2, wrote(group, "9 8"));
+	CHECK_EQUAL(9, read_number(group));
+	CHECK_EQUAL(-EINVAL, wrote(group, "2147483648"));
+	CHECK_EQUAL(-EINVAL, wrote(group, "08"));
+	CHECK_EQUAL(-EINVAL, wrote(group, "+7"));
+	CHECK_EQUAL(-EINVAL, wrote(group, "- 7"));
+	CHECK_EQUAL(-EINVAL, wrote(group, "--7"));
+	CHECK_EQUAL(-EINVAL, wrote(group, "-"));
+	CHECK_EQUAL(9, read_number(group));
+	CHECK_EQUAL(1, wrote(group, "0"));
+}
+
 static void both_names_are_one_pool(void)
 {
 	write_file("/proc/sys/vm/nr_hugepages", "6\n");
@@ -135,6 +184,7 @@ int main(void)
 {
 	pool_begin(4);
 	refused_words();
+	accepted_words();
 	both_names_are_one_pool();
 	shrinks_under_users();
 	overcommit();

@@ -178,6 +178,102 @@ static void a_childs_copy_may_fail(void)
 	unmap_huge(p, 1);
 }
 
+/* What a child finds mapped: the pages that are the parent's own, and beside them the file's, but not the file's alone. */
+static void present(void *arg)
+{
+	char *p = arg;
+
+	_exit(resident(p, 1) | resident(p + HUGE, 1) << 1);
+}
+
+static int present_in_child(char *p)
+{
+	int pid, status;
+
+	fflush(stdout);
+	pid = fork();
+	MUST(pid >= 0);
+	if (!pid)
+		present(p);
+	MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void fork_copies_what_the_file_does_not_know(void)
+{
+	int fd = huge_memfd(0);
+
+	for (int noreserve = 0; noreserve < 2; noreserve++) {
+		int flags = MAP_PRIVATE | (noreserve ? MAP_NORESERVE : 0);
+		char *p;
+
+		MUST(ftruncate(fd, 2 * HUGE) == 0 && fallocate(fd, 0, 0, 2 * HUGE) == 0);
+		p = map_fd(fd, 2, RW, flags, 0);
+		CHECK_EQUAL(0, p[0] | p[HUGE]);
+		CHECK_EQUAL(0, present_in_child(p));
+		p[HUGE] = 1;
+		CHECK_EQUAL(3, present_in_child(p));
+		CHECK_POOL(7, noreserve ? 0 : 1);
+		unmap_huge(p, 2);
+		MUST(ftruncate(fd, 0) == 0);
+
+		p = map_huge(2, RW, HUGE_ANON | (noreserve ? MAP_NORESERVE : 0));
+		CHECK_EQUAL(0, p[0]);
+		CHECK_EQUAL(1, present_in_child(p));
+		unmap_huge(p, 2);
+		CHECK_POOL(10, 0);
+	}
+	close(fd);
+}
+
+static void must_read_old(void *arg)
+{
+	CHECK_EQUAL('o', *(char *)arg);
+	if (test_failures)
+		_exit(1);
+}
+
+/* A page lies in a pipe when its owner forks, and when he writes again. The pipe and the child have what was there before. */
+static void fork_with_a_page_in_a_pipe(void)
+{
+	int pipes[2], told[2], pid, status;
+
+	for (int noreserve = 0; noreserve < 2; noreserve++) {
+		char *p = map_huge(1, RW, HUGE_ANON | (noreserve ? MAP_NORESERVE : 0)), byte = 0;
+		struct iovec iov = { p, 1 };
+
+		p[0] = 'o';
+		MUST(pipe(pipes) == 0 && pipe(told) == 0);
+		CHECK_EQUAL(1, vmsplice(pipes[1], &iov, 1, 0));
+		CHECK_POOL(9, 0);
+		fflush(stdout);
+		pid = fork();
+		MUST(pid >= 0);
+		if (!pid) {
+			MUST(read(told[0], &byte, 1) == 1);
+			must_read_old(p);
+			_exit(0);
+		}
+		CHECK_POOL(9, 0);
+		p[0] = 'n';
+		CHECK_POOL(8, 0);
+		MUST(write(told[1], "w", 1) == 1);
+		MUST(waitpid(pid, &status, 0) == pid);
+		CHECK_EQUAL(0, status);
+		CHECK_POOL(8, 0);		/* one of them is the pipe's */
+		CHECK_EQUAL(1, read(pipes[0], &byte, 1));
+		CHECK_EQUAL('o', byte);
+		CHECK_EQUAL('n', p[0]);
+		CHECK_POOL(9, 0);
+		for (int i = 0; i < 2; i++) {
+			close(pipes[i]);
+			close(told[i]);
+		}
+		unmap_huge(p, 1);
+		CHECK_POOL(10, 0);
+	}
+}
+
 /* Exit without munmap gives back both kinds. */
 static void leaves_all_behind(void *arg)
 {
@@ -199,6 +295,8 @@ int main(void)
 	noreserve_may_fail();
 	the_owner_never_fails();
 	a_childs_copy_may_fail();
+	fork_copies_what_the_file_does_not_know();
+	fork_with_a_page_in_a_pipe();
 	CHECK_EQUAL(0, in_child(leaves_all_behind, NULL));
 	CHECK_POOL(10, 0);
 	pool_end(10);

@@ -61,6 +61,8 @@
 #define sys_munlock(addr, len)				syscall(SYS_munlock, (long)(addr), (long)(len))
 #define sys_mlockall(flags)				syscall(SYS_mlockall, (long)(flags))
 #define sys_brk(addr)					syscall(SYS_brk, (long)(addr))
+#define sys_remap_file_pages(addr, len, prot, pgoff, flags) \
+	syscall(SYS_remap_file_pages, (long)(addr), (long)(len), (long)(prot), (long)(pgoff), (long)(flags))
 
 /* -- mappings -- */
 
