@@ -552,6 +552,22 @@ static ssize_t pagemap_read(struct file *f, struct iov_iter *to, loff_t *pos)
 	return done ? (ssize_t)done : min(ret, (ssize_t)0);
 }
 
+#define PAGEMAP_SCAN	0xc0606610u
+
+static long pagemap_ioctl(struct file *f, unsigned int cmd, unsigned long arg)
+{
+	struct mm *mm;
+	long ret;
+
+	if (cmd != PAGEMAP_SCAN)
+		return -EINVAL;
+	mm = mm_file_get(f);
+	ret = pagemap_scan(mm, (void __user *)arg);
+	if (mm)
+		mm_put(mm);
+	return ret;
+}
+
 static ssize_t mem_transfer(struct file *f, struct iov_iter *it, loff_t *pos, bool write)
 {
 	struct mm *mm = it->count ? mm_file_get(f) : NULL;
@@ -606,7 +622,7 @@ static loff_t mem_llseek(struct file *f, loff_t off, int whence)
 }
 
 static const struct file_ops pagemap_fops = {
-	.open = mm_file_open, .read = pagemap_read, .llseek = mem_llseek, .release = mm_file_release,
+	.open = mm_file_open, .read = pagemap_read, .ioctl = pagemap_ioctl, .llseek = mem_llseek, .release = mm_file_release,
 };
 static const struct file_ops mem_fops = {
 	.open = mm_file_open, .read = mem_read, .write = mem_write, .llseek = mem_llseek, .release = mm_file_release,

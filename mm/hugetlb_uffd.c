@@ -302,6 +302,28 @@ int hugetlb_uffd_wp(struct vma *vma, uintptr_t start, uintptr_t end, bool protec
 	return err;
 }
 
+int hugetlb_uffd_wp_matching(struct vma *vma, uintptr_t addr, bool (*matches)(void *arg, pte_t entry), void *arg)
+{
+	struct hstate *h = hstate_vma(vma);
+	struct huge_entry e = { .vma = vma, .h = h, .addr = addr };
+	int err = 0;
+
+	assert_vma_locked(vma);
+	hugetlb_sync->begin(vma);
+	do {
+		e.pte = huge_walk(vma->mm, h, addr);
+		if (!e.pte && !huge_make_table(vma, h, addr))
+			err = -ENOMEM;
+	} while (!err && !(e.pte && hugetlb_sync->lock_entry(&e)));
+	if (!err) {
+		if (matches(arg, pte_read(e.pte)))
+			change_wp(&e, true);
+		huge_entry_unlock(&e);
+	}
+	hugetlb_sync->end(vma);
+	return err;
+}
+
 /* -- registration -- */
 
 void hugetlb_uffd_registered(struct vma *vma)

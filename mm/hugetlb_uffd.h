@@ -36,6 +36,11 @@ int hugetlb_uffd_poison(struct vma *vma, uintptr_t addr);
  */
 int hugetlb_uffd_wp(struct vma *vma, uintptr_t start, uintptr_t end, bool protect);
 /*
+ * The entry of the huge page at @addr is protected if @matches says so, which is asked with the entry locked, and must not
+ * sleep. 0 or -ENOMEM.
+ */
+int hugetlb_uffd_wp_matching(struct vma *vma, uintptr_t addr, bool (*matches)(void *arg, pte_t entry), void *arg);
+/*
  * @vma has just been registered, in any mode, its flags say so, and it is write-locked: it leaves the tables that it shares
  * (E10, F14, R9), and shares none as long as it is registered, for what is written into them from now on is not for others.
  */

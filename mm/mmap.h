@@ -65,6 +65,8 @@ ssize_t proc_maps_read(struct mm *mm, u64 *cursor, char *buf, size_t size);
 ssize_t proc_smaps_read(struct mm *mm, u64 *cursor, char *buf, size_t size);
 size_t proc_smaps_rollup(struct mm *mm, char *buf, size_t size);
 ssize_t proc_pagemap_read(struct mm *mm, u64 pos, u64 *buf, size_t entries);	/* entries filled or -errno; H8 */
+/* mm/pagemap_scan.c: PAGEMAP_SCAN. @mm NULL: the process has ended, nothing is found. Sleeps; regions found, or -errno. */
+long pagemap_scan(struct mm *mm, void __user *uarg);
 ssize_t proc_pagetable_read(struct mm *mm, u64 *cursor, char *buf, size_t size);	/* DESIGN 9 */
 size_t proc_status_mm(struct mm *mm, char *buf, size_t size);		/* Vm* lines of /proc/PID/status */
 void proc_statm(struct mm *mm, u64 v[7]);

@@ -74,6 +74,9 @@ void uffd_fork_cancel(struct uffd_event *forks);
 /* -- write protection (mm/uffd_wp.c) -- */
 /* Protects or unprotects what is, or with markers will be, mapped in [start, end) of @vma, which is locked. 0 or -ENOMEM. */
 int uffd_wp_range(struct vma *vma, uintptr_t start, uintptr_t end, bool protect);
+/* Protects one entry of @vma, whose lock is held, with a marker where nothing is. True: flush before that lock goes (R32). */
+bool uffd_wp_entry(struct vma *vma, pte_t *pte);
+bool uffd_wp_is_tracked(const struct vma *vma);	/* registered for WP, and the kernel takes protections off itself, from markers too */
 
 extern u32 sysctl_unprivileged_userfaultfd;
 const char *uffd_locking_name(void);		/* "vma" or "mmap" */

@@ -40,6 +40,11 @@ bool uffd_wp_is_async(const struct vma *vma)
 	return uffd_features(vma->uffd) & UFFD_FEATURE_WP_ASYNC;
 }
 
+bool uffd_wp_is_tracked(const struct vma *vma)
+{
+	return (vma->flags & VM_UFFD_WP) && uffd_wp_is_async(vma);
+}
+
 static bool uses_markers(const struct vma *vma)
 {
 	return !vma_is_anonymous(vma) || (uffd_features(vma->uffd) & UFFD_FEATURE_WP_UNPOPULATED);
@@ -69,6 +74,18 @@ static void change_entry(struct protect *p, pte_t *pte)
 		pte_write_entry(pte, (pte_t){ PTE_MARKER_UFFD_WP });
 	else if (old.v == PTE_MARKER_UFFD_WP && !p->protect)
 		pte_write_entry(pte, (pte_t){ 0 });
+}
+
+/* A poisoned page is marked besides: it can be listed as written once, like every other. */
+bool uffd_wp_entry(struct vma *vma, pte_t *pte)
+{
+	struct protect p = { .vma = vma, .protect = true, .markers = true };
+
+	if (pte_read(pte).v == PTE_MARKER_POISON)
+		pte_write_entry(pte, (pte_t){ PTE_MARKER_POISON | PTE_MARKER_UFFD_WP });
+	else
+		change_entry(&p, pte);
+	return p.flush;
 }
 
 static void change_table(struct protect *p, pmd_t *pmd, uintptr_t start, uintptr_t end)
