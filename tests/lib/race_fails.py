@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import guest_tests
 import vm
@@ -70,13 +71,10 @@ def build_kernel():
 
 def run(tests, kernel, append, say):
     """One boot for each number of CPUs; `say` gets each test, its status and its output."""
-    if kernel:
-        os.environ["FAULTLINE_KERNEL"] = kernel
-    else:
-        os.environ.pop("FAULTLINE_KERNEL", None)
     output = os.path.join(vm.BUILD, "tests/race")
     boot = (2, tests[0].get("mem", "1G"), f"{tests[0].get('append', '')} {append}".strip(), "debug", "", "")
-    guest_tests.run_boot("faultline", boot, tests, output, lambda test, cpus, status, seconds, text: say(test, status, text))
+    guest_tests.run_boot("faultline", boot, tests, output, lambda test, cpus, status, seconds, text: say(test, status, text),
+                         kernel_file=kernel)
 
 
 def main(argv):
@@ -89,9 +87,8 @@ def main(argv):
 
     def fail(name, why, text=""):
         failed.append(name)
-        print(f"FAIL: race-fails/{name}: {why}", flush=True)
-        for line in text.rstrip("\n").split("\n")[-30:] if text else []:
-            print("    | " + line, flush=True)
+        lines = ["    | " + line for line in text.rstrip("\n").split("\n")[-30:]] if text else []
+        print("\n".join([f"FAIL: race-fails/{name}: {why}"] + lines), flush=True)
 
     for t in list(tests):
         error = guest_tests.build(t, RACES, output)
@@ -124,8 +121,9 @@ def main(argv):
                 alike.setdefault((t.get("append", ""), t.get("mem", "1G")), []).append(t)
         for together in alike.values():
             run(together, patched, "", must_pass)
-    for t in tests:
-        run([t], patched if "race.reopen=" in t.get("fails") else None, t.get("fails"), must_fail)
+    # These end at their first finding, and most of each is booting: one for each processor.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda t: run([t], patched if "race.reopen=" in t.get("fails") else None, t.get("fails"), must_fail), tests))
     print("end: race-fails")
     return int(bool(failed))
 
