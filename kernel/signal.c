@@ -1,9 +1,7 @@
 /*
- * Signals: sending, queueing, job control, and choosing what to deliver. Frames are pushed by kernel/x86/signal_frame.c.
- *
- *	send_signal_*		prepare (SIGCONT and stop signals cancel each other), queue, pick a thread, wake it
- *	do_signal		on the way to user mode: get_signal() chooses; then a frame, a stop, or the end
- *	do_signal_stop		all threads of a process stop; the last one tells the parent
+ * Signals: sending, queueing, masks. send_signal_*: prepare (SIGCONT and stop signals cancel each other), queue, pick a thread,
+ * wake it. What is done with a signal on the way to user mode is in kernel/signal_deliver.c, the frames that handlers run on in
+ * kernel/x86/signal_frame.c, the system calls in kernel/signal_calls.c.
  *
  * Everything here is guarded by process->sighand->lock (G), which interrupts take too. Rules that are easy to break:
  *
@@ -19,16 +17,11 @@
 #include "fs/vfs.h"
 #include "kernel/errno.h"
 #include "kernel/process.h"
+#include "kernel/signal_internal.h"
 #include "kernel/smp.h"
-#include "kernel/string.h"
-#include "kernel/syscall.h"
-#include "kernel/x86/trap_frame.h"
 #include "mm/slab.h"
 #include "mm/uaccess.h"
 
-#define UNBLOCKABLE		(sigmask(SIGKILL) | sigmask(SIGSTOP))
-#define STOP_SIGNALS		(sigmask(SIGSTOP) | sigmask(SIGTSTP) | sigmask(SIGTTIN) | sigmask(SIGTTOU))
-#define DEFAULT_IGNORED		(sigmask(SIGCONT) | sigmask(SIGCHLD) | sigmask(SIGWINCH) | sigmask(SIGURG))
 #define CORE_SIGNALS		(sigmask(SIGQUIT) | sigmask(SIGILL) | sigmask(SIGTRAP) | sigmask(SIGABRT) | sigmask(SIGFPE) |	\
 				 sigmask(SIGSEGV) | sigmask(SIGBUS) | sigmask(SIGSYS) | sigmask(SIGXCPU) | sigmask(SIGXFSZ))
 #define SYNCHRONOUS		(sigmask(SIGSEGV) | sigmask(SIGBUS) | sigmask(SIGILL) | sigmask(SIGTRAP) | sigmask(SIGFPE) | sigmask(SIGSYS))
@@ -41,9 +34,6 @@ struct sigqueue {		/* one queued signal with its siginfo; G of the queue it is o
 static struct kmem_cache *sigqueue_cache;
 
 void signal_init(void) { sigqueue_cache = kmem_cache_create("sigqueue", sizeof(struct sigqueue), 8); }
-
-static bool sig_in(int sig, sigset_t set) { return sigmask(sig) & set; }
-static bool signal_valid(int sig) { return sig >= 1 && sig <= NSIG; }
 
 /* -- pending queues -- */
 
@@ -96,7 +86,7 @@ static void flush_mask(struct sigpending *pending, sigset_t mask)
 
 void flush_sigpending(struct sigpending *pending) { flush_mask(pending, ~0ul); }
 
-static void flush_mask_everywhere(struct process *p, sigset_t mask)
+void flush_mask_everywhere(struct process *p, sigset_t mask)
 {
 	struct task *t;
 
@@ -193,7 +183,7 @@ bool fatal_signal_pending(void) { return signal_pending() && READ_ONCE(current->
 bool task_is_dying(const struct task *t) { return READ_ONCE(t->pending.set) & sigmask(SIGKILL) || READ_ONCE(t->flags) & PF_EXITING; }
 
 /* The order matters: the flag first, then the wake-up; a sleeper sets its state first, then tests the flag. */
-static void signal_wake_up(struct task *t, bool fatal)
+void signal_wake_up(struct task *t, bool fatal)
 {
 	t->sigpending = true;
 	/* wake_up_state() is a full barrier and finds the task either asleep or about to test the flag. */
@@ -206,7 +196,7 @@ static void signal_wake_up(struct task *t, bool fatal)
 
 /* -- sending -- */
 
-static bool action_ignores(const struct process *p, int sig)
+bool action_ignores(const struct process *p, int sig)
 {
 	uintptr_t handler = p->sighand->action[sig - 1].handler;
 
@@ -386,7 +376,7 @@ int send_signal_process(struct process *p, int sig, const struct siginfo *info)
 }
 
 /* A signal for many: fork() looks at the count, lest a child that is just being made escapes. */
-static int send_signal_member(struct process *p, int sig, const struct siginfo *info)
+int send_signal_member(struct process *p, int sig, const struct siginfo *info)
 {
 	unsigned long flags;
 	struct sighand *sh = lock_sighand(p, &flags);
@@ -415,7 +405,7 @@ int send_signal_pgrp(int pgid, int sig, const struct siginfo *info)
 }
 
 /* Cannot be blocked or ignored: the faulting instruction would only fault again. */
-static void force_sig_info(int sig, const struct siginfo *info, bool to_default)
+void force_sig_info(int sig, const struct siginfo *info, bool to_default)
 {
 	unsigned long flags;
 	struct process *p = current->process;
@@ -514,7 +504,7 @@ void notify_parent_stopped_locked(struct task *t, int why)
 		__wake_up(&parent->child_wait, TASK_INTERRUPTIBLE, 0, 0);
 }
 
-static void notify_parent_stopped(int why)
+void notify_parent_stopped(int why)
 {
 	unsigned long flags = spin_lock_irqsave(&process_tree_lock);
 
@@ -522,230 +512,10 @@ static void notify_parent_stopped(int why)
 	spin_unlock_irqrestore(&process_tree_lock, flags);
 }
 
-/* -- job control -- */
-
-/* current is about to stop (or to exit) as the group wants. True: it was the last, and the parent is to hear of it. */
-static bool participate_group_stop(void)
-{
-	struct process *p = current->process;
-	bool counted = current->jobctl & JOBCTL_STOP_CONSUME;
-
-	current->jobctl &= ~(JOBCTL_STOP_PENDING | JOBCTL_STOP_CONSUME | JOBCTL_STOP_DEQUEUED);
-	if (!counted)
-		return false;
-	if (p->group_stop_count > 0)
-		p->group_stop_count--;
-	if (p->group_stop_count == 0 && !(p->stop_flags & SIGNAL_STOPPED)) {
-		p->stop_flags = SIGNAL_STOPPED;
-		return true;
-	}
-	return false;
-}
-
-/*
- * Stops current: because it dequeued stop signal @sig, and then all other threads too; or (sig 0) because another
- * thread has begun that. G held on entry. False: not any more, G still held. True: was stopped and goes on, G released.
- */
-static bool do_signal_stop(struct sighand *sh, unsigned long flags, int sig)
-{
-	struct process *p = current->process;
-
-	if (!(current->jobctl & JOBCTL_STOP_PENDING)) {
-		/* SIGCONT or SIGKILL may have come while the lock was dropped for the orphan test. */
-		if (!(current->jobctl & JOBCTL_STOP_DEQUEUED) || p->group_exit || p->group_exec_task)
-			return false;
-		if (!(p->stop_flags & SIGNAL_STOPPED))
-			p->group_stop_code = (u32)sig;
-		p->group_stop_count = 0;
-		struct task *t;
-
-		list_for_each_entry(t, &p->threads, thread_node) {
-			if (t->exiting || READ_ONCE(t->state) & TASK_STOPPED)
-				continue;
-			t->jobctl |= JOBCTL_STOP_PENDING | JOBCTL_STOP_CONSUME;
-			p->group_stop_count++;
-			if (t != current)
-				signal_wake_up(t, false);
-		}
-	}
-	bool last = participate_group_stop();
-
-	/* Under the lock, so that SIGCONT, which takes it, finds us either before or in this state. */
-	set_current_state(TASK_STOPPED);
-	unlock_sighand(sh, flags);
-	if (last)
-		notify_parent_stopped(CLD_STOPPED);
-	schedule();
-	return true;
-}
-
-/* -- delivery -- */
-
-struct ksignal {
-	int		 sig;
-	struct sigaction action;
-	struct siginfo	 info;
-};
-
-/* Chooses the next signal with a handler. False: none. Does not return when a signal kills us. */
-static bool get_signal(struct ksignal *ks)
-{
-	struct process *p = current->process;
-	unsigned long flags;
-	struct sighand *sh;
-
-relock:
-	sh = lock_sighand(p, &flags);
-	if (p->stop_flags & (SIGNAL_CLD_STOPPED | SIGNAL_CLD_CONTINUED)) {
-		int why = p->stop_flags & SIGNAL_CLD_CONTINUED ? CLD_CONTINUED : CLD_STOPPED;
-
-		p->stop_flags &= ~(SIGNAL_CLD_STOPPED | SIGNAL_CLD_CONTINUED);
-		unlock_sighand(sh, flags);
-		notify_parent_stopped(why);
-		goto relock;
-	}
-	for (;;) {
-		int sig;
-
-		if (p->group_exit || (p->group_exec_task && p->group_exec_task != current)) {
-			sig = SIGKILL;
-			break;
-		}
-		if (current->jobctl & JOBCTL_STOP_PENDING && do_signal_stop(sh, flags, 0))
-			goto relock;
-		sig = dequeue_signal_locked(current, ~current->blocked, &ks->info);
-		if (!sig) {
-			recalc_sigpending_locked(current);
-			unlock_sighand(sh, flags);
-			return false;
-		}
-		struct sigaction *sa = &sh->action[sig - 1];
-
-		if (sa->handler == SIG_IGN)
-			continue;
-		if (sa->handler != SIG_DFL) {
-			ks->sig = sig;
-			ks->action = *sa;
-			if (sa->flags & SA_RESETHAND)
-				sa->handler = SIG_DFL;
-			unlock_sighand(sh, flags);
-			return true;
-		}
-		if (sig_in(sig, DEFAULT_IGNORED))
-			continue;
-		if (p->unkillable && !sig_in(sig, UNBLOCKABLE))
-			continue;
-		if (sig_in(sig, STOP_SIGNALS)) {
-			if (sig != SIGSTOP) {
-				/* Nobody could continue an orphaned group. The test needs a lock that comes before ours. */
-				unlock_sighand(sh, flags);
-				if (pgrp_is_orphaned(READ_ONCE(p->pgid)))
-					goto relock;
-				sh = lock_sighand(p, &flags);
-			}
-			if (do_signal_stop(sh, flags, sig))
-				goto relock;
-			continue;
-		}
-		ks->sig = sig;
-		break;
-	}
-	int code = p->group_exit ? p->group_exit_code : p->group_exec_task ? SIGKILL : ks->sig;
-
-	unlock_sighand(sh, flags);
-	current->flags |= PF_SIGNALED;
-	/* No core files are written, so the core flag (0x80) is never set: as Linux with a core limit of 0. */
-	do_group_exit(code);
-}
-
-/* rax holds -ERESTART*: the call is made again with its number back in place and rip on the SYSCALL instruction. */
-static void syscall_restart(struct trap_frame *frame, u64 nr)
-{
-	frame->rax = nr;
-	frame->rip -= 2;
-}
-
-static bool frame_is_syscall(const struct trap_frame *frame) { return (s64)frame->orig_rax >= 0; }
-
-static void handle_signal(struct ksignal *ks, struct trap_frame *frame)
-{
-	if (frame_is_syscall(frame)) {
-		switch ((s64)frame->rax) {
-		case -ERESTART_RESTARTBLOCK:
-		case -ERESTARTNOHAND:
-			frame->rax = (u64)-EINTR;
-			break;
-		case -ERESTARTSYS:
-			if (!(ks->action.flags & SA_RESTART)) {
-				frame->rax = (u64)-EINTR;
-				break;
-			}
-			syscall_restart(frame, frame->orig_rax);
-			break;
-		case -ERESTARTNOINTR:
-			syscall_restart(frame, frame->orig_rax);
-			break;
-		}
-	}
-	sigset_t oldmask = current->restore_sigmask ? current->saved_sigmask : current->blocked;
-
-	if (setup_signal_frame(ks->sig, &ks->action, &ks->info, oldmask, frame)) {
-		/* No stack to put it on. A SIGSEGV whose own frame does not fit must not come again. */
-		force_sig_info(SIGSEGV, NULL, ks->sig == SIGSEGV);
-		return;
-	}
-	current->restore_sigmask = false;
-	current->restart.fn = NULL;		/* EINTR is final: restart_syscall() must not bring the old call back */
-	sigset_t blocked = current->blocked | ks->action.mask;
-
-	if (!(ks->action.flags & SA_NODEFER))
-		blocked |= sigmask(ks->sig);
-	set_current_blocked(blocked);
-}
-
-#define NR_restart_syscall 219
-
-void do_signal(struct trap_frame *frame)
-{
-	struct ksignal ks;
-
-	if (signal_pending() && get_signal(&ks)) {
-		handle_signal(&ks, frame);
-		return;
-	}
-	/* Nothing to run in user mode: an interrupted call goes on as if nothing had been. */
-	if (frame_is_syscall(frame)) {
-		switch ((s64)frame->rax) {
-		case -ERESTARTNOHAND:
-		case -ERESTARTSYS:
-		case -ERESTARTNOINTR:
-			syscall_restart(frame, frame->orig_rax);
-			break;
-		case -ERESTART_RESTARTBLOCK:
-			syscall_restart(frame, NR_restart_syscall);
-			break;
-		}
-	}
-	restore_saved_sigmask_unless(false);
-}
-
-static long no_restart(struct restart_block *r)
-{
-	(void)r;
-	return -EINTR;
-}
-
-SYSCALL_DEFINE(restart_syscall, void)
-{
-	struct restart_block *r = &current->restart;
-
-	return r->fn ? r->fn(r) : no_restart(r);
-}
-
 /* -- masks -- */
 
 /* Signals of the process that current will not take (any more): announce them to somebody who does. G held. */
-static void retarget_shared_pending(sigset_t which)
+void retarget_shared_pending(sigset_t which)
 {
 	struct process *p = current->process;
 	struct task *t;
@@ -764,7 +534,7 @@ static void retarget_shared_pending(sigset_t which)
 	}
 }
 
-static void set_blocked_locked(sigset_t set)
+void set_blocked_locked(sigset_t set)
 {
 	struct task *t = current;
 
@@ -810,453 +580,4 @@ void restore_saved_sigmask_unless(bool interrupted)
 		return;
 	current->restore_sigmask = false;
 	set_current_blocked(current->saved_sigmask);
-}
-
-/* -- exit and exec -- */
-
-bool exit_signals(int code)
-{
-	struct process *p = current->process;
-	unsigned long flags;
-	struct sighand *sh = lock_sighand(p, &flags);
-	bool stopped = false, last = --p->nr_live == 0;
-
-	current->exiting = true;
-	current->flags |= PF_EXITING;
-	if (last && !p->group_exit) {
-		/* Since Linux 5.18 the last thread's code is the process's, not the leader's. */
-		p->group_exit = 1;
-		p->group_exit_code = code;
-	}
-	if (p->nr_threads > 1 && !p->group_exit) {
-		retarget_shared_pending(~current->blocked);
-		if (current->jobctl & JOBCTL_STOP_PENDING)
-			stopped = participate_group_stop();
-	}
-	unlock_sighand(sh, flags);
-	if (stopped)
-		notify_parent_stopped(CLD_STOPPED);
-	return last;
-}
-
-void zap_other_threads_locked(void)
-{
-	struct process *p = current->process;
-	struct task *t;
-
-	p->group_stop_count = 0;
-	list_for_each_entry(t, &p->threads, thread_node) {
-		t->jobctl &= ~(JOBCTL_STOP_PENDING | JOBCTL_STOP_CONSUME);
-		if (t == current || t->exiting)
-			continue;
-		t->pending.set |= sigmask(SIGKILL);
-		signal_wake_up(t, true);
-	}
-}
-
-void flush_signal_handlers(struct sighand *sh, bool all)
-{
-	for (int i = 0; i < NSIG; i++) {
-		struct sigaction *sa = &sh->action[i];
-
-		if (all || sa->handler != SIG_IGN)
-			sa->handler = SIG_DFL;
-		sa->flags = 0;
-		sa->restorer = 0;
-		sa->mask = 0;
-	}
-}
-
-/* -- system calls: kill and its kin -- */
-
-static struct siginfo info_from_current(int sig, int code)
-{
-	struct siginfo info = { .si_signo = sig, .si_code = code };
-
-	info.chld.pid = current->process->tgid;
-	info.chld.uid = current->process->creds.uid;
-	return info;
-}
-
-/* 0, -EPERM, or the result of sending. sig 0 only asks. */
-static int signal_process_checked(struct process *p, int sig, const struct siginfo *info)
-{
-	if (!may_signal(p, sig))
-		return -EPERM;
-	return sig ? send_signal_process(p, sig, info) : 0;
-}
-
-/* The process of a tgid or, as Linux has it, of any of its threads; counted. */
-static struct process *find_target_process(int pid)
-{
-	struct process *p = find_process_get(pid);
-
-	if (p)
-		return p;
-	struct task *t = find_task_get(pid);
-
-	if (!t)
-		return NULL;
-	p = t->process;
-	process_get(p);
-	task_put(t);
-	return p;
-}
-
-static int kill_one(int pid, int sig, const struct siginfo *info)
-{
-	struct process *p = find_target_process(pid);
-
-	if (!p)
-		return -ESRCH;
-	int ret = signal_process_checked(p, sig, info);
-
-	process_put(p);
-	return ret;
-}
-
-/* Results of several: success if any; else "not permitted" if any; else nobody. */
-struct kill_many { int sig; const struct siginfo *info; bool any_ok; int error; };
-
-static void kill_member(struct process *p, struct kill_many *km)
-{
-	int ret = may_signal(p, km->sig) ? km->sig ? send_signal_member(p, km->sig, km->info) : 0 : -EPERM;
-
-	if (!ret)
-		km->any_ok = true;
-	else
-		km->error = ret;
-}
-
-static bool kill_member_cb(struct process *p, void *arg)
-{
-	kill_member(p, arg);
-	return true;
-}
-
-static int kill_pgrp_checked(int pgid, int sig, const struct siginfo *info)
-{
-	struct kill_many km = { .sig = sig, .info = info, .error = -ESRCH };
-	unsigned long flags = spin_lock_irqsave(&process_tree_lock);
-	struct pid *pgrp = pid_find(pgid);
-
-	if (pgrp)
-		for_each_in_pgrp_locked(pgrp, kill_member_cb, &km);
-	spin_unlock_irqrestore(&process_tree_lock, flags);
-	return km.any_ok ? 0 : km.error;
-}
-
-/* kill(-1): everybody but pid 1 and ourselves. */
-static int kill_all(int sig, const struct siginfo *info)
-{
-	struct kill_many km = { .sig = sig, .info = info, .error = -ESRCH };
-	struct process *p;
-	unsigned long flags = spin_lock_irqsave(&process_tree_lock);
-
-	list_for_each_entry(p, &all_processes, all_node) {
-		if (p->tgid > 1 && p != current->process)
-			kill_member(p, &km);
-	}
-	spin_unlock_irqrestore(&process_tree_lock, flags);
-	return km.any_ok ? 0 : km.error;
-}
-
-SYSCALL_DEFINE(kill, int pid, int sig)
-{
-	struct siginfo info = info_from_current(sig, SI_USER);
-
-	if (sig && !signal_valid(sig))
-		return -EINVAL;
-	if (pid > 0)
-		return kill_one(pid, sig, &info);
-	if (pid == INT32_MIN)
-		return -ESRCH;
-	if (pid == -1)
-		return kill_all(sig, &info);
-	return kill_pgrp_checked(pid ? -pid : current->process->pgid, sig, &info);
-}
-
-/* tgid 0: whatever process the thread belongs to. */
-static int kill_thread(int tgid, int tid, int sig, const struct siginfo *info)
-{
-	if (sig && !signal_valid(sig))
-		return -EINVAL;
-	struct task *t = find_task_get(tid);
-
-	if (!t)
-		return -ESRCH;
-	int ret = -ESRCH;
-
-	if (!tgid || t->process->tgid == tgid) {
-		if (!may_signal(t->process, sig))
-			ret = -EPERM;
-		else
-			ret = sig ? send_signal_task(t, sig, info) : 0;
-	}
-	task_put(t);
-	return ret;
-}
-
-SYSCALL_DEFINE(tgkill, int tgid, int tid, int sig)
-{
-	struct siginfo info = info_from_current(sig, SI_TKILL);
-
-	if (tgid <= 0 || tid <= 0)
-		return -EINVAL;
-	return kill_thread(tgid, tid, sig, &info);
-}
-
-SYSCALL_DEFINE(tkill, int tid, int sig)
-{
-	struct siginfo info = info_from_current(sig, SI_TKILL);
-
-	if (tid <= 0)
-		return -EINVAL;
-	return kill_thread(0, tid, sig, &info);
-}
-
-/* Only to ourselves may one pretend that the kernel or kill() sent it. */
-static bool may_fake(const struct siginfo *info, int pid)
-{
-	return (info->si_code < 0 && info->si_code != SI_TKILL) || pid == current->process->tgid;
-}
-
-SYSCALL_DEFINE(rt_sigqueueinfo, int pid, int sig, const struct siginfo __user *uinfo)
-{
-	struct siginfo info;
-
-	if (copy_in(&info, uinfo, sizeof(info)))
-		return -EFAULT;
-	info.si_signo = sig;
-	if (!may_fake(&info, pid))
-		return -EPERM;
-	if (sig && !signal_valid(sig))
-		return -EINVAL;
-	return pid > 0 ? kill_one(pid, sig, &info) : -ESRCH;
-}
-
-SYSCALL_DEFINE(rt_tgsigqueueinfo, int tgid, int tid, int sig, const struct siginfo __user *uinfo)
-{
-	struct siginfo info;
-
-	if (copy_in(&info, uinfo, sizeof(info)))
-		return -EFAULT;
-	info.si_signo = sig;
-	if (tgid <= 0 || tid <= 0)
-		return -EINVAL;
-	if (!may_fake(&info, tgid))
-		return -EPERM;
-	return kill_thread(tgid, tid, sig, &info);
-}
-
-/* -- system calls: actions and masks -- */
-
-#define SA_EXPOSE_TAGBITS 0x800u
-#define SA_KNOWN (SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART | SA_NODEFER | SA_RESETHAND)
-
-SYSCALL_DEFINE(rt_sigaction, int sig, const struct sigaction __user *act, struct sigaction __user *oact, size_t sigsetsize)
-{
-	struct sigaction new, old;
-	struct process *p = current->process;
-	unsigned long flags;
-
-	if (sigsetsize != sizeof(sigset_t))
-		return -EINVAL;
-	if (act && copy_in(&new, act, sizeof(new)))
-		return -EFAULT;
-	if (!signal_valid(sig) || (act && sig_in(sig, UNBLOCKABLE)))
-		return -EINVAL;
-
-	struct sighand *sh = lock_sighand(p, &flags);
-	struct sigaction *sa = &sh->action[sig - 1];
-
-	old = *sa;
-	if (act) {
-		new.flags &= SA_KNOWN;
-		new.mask &= ~UNBLOCKABLE;
-		*sa = new;
-		/* POSIX: making it ignored discards what is pending, blocked or not. */
-		if (action_ignores(p, sig))
-			flush_mask_everywhere(p, sigmask(sig));
-		recalc_sigpending_locked(current);
-	}
-	unlock_sighand(sh, flags);
-	return oact ? copy_out(oact, &old, sizeof(old)) : 0;
-}
-
-SYSCALL_DEFINE(rt_sigprocmask, int how, const sigset_t __user *uset, sigset_t __user *uoldset, size_t sigsetsize)
-{
-	sigset_t set, old = current->blocked;
-
-	if (sigsetsize != sizeof(sigset_t))
-		return -EINVAL;
-	if (uset) {
-		if (copy_in(&set, uset, sizeof(set)))
-			return -EFAULT;
-		switch (how) {
-		case 0:		/* SIG_BLOCK */
-			set |= old;
-			break;
-		case 1:		/* SIG_UNBLOCK */
-			set = old & ~set;
-			break;
-		case 2:		/* SIG_SETMASK */
-			break;
-		default:
-			return -EINVAL;
-		}
-		set_current_blocked(set);
-	}
-	return uoldset ? put_user(old, uoldset) : 0;
-}
-
-SYSCALL_DEFINE(rt_sigpending, sigset_t __user *uset, size_t sigsetsize)
-{
-	unsigned long flags;
-
-	if (sigsetsize > sizeof(sigset_t))
-		return -EINVAL;
-	struct sighand *sh = lock_sighand(current->process, &flags);
-	sigset_t set = (current->pending.set | current->process->pending.set) & current->blocked;
-
-	unlock_sighand(sh, flags);
-	return copy_out(uset, &set, sigsetsize);
-}
-
-static void sleep_until_signal(void)
-{
-	for (;;) {
-		set_current_state(TASK_INTERRUPTIBLE);
-		if (signal_pending())
-			break;
-		schedule();
-	}
-	set_current_state(TASK_RUNNING);
-}
-
-SYSCALL_DEFINE(pause, void)
-{
-	sleep_until_signal();
-	return -ERESTARTNOHAND;
-}
-
-SYSCALL_DEFINE(rt_sigsuspend, const sigset_t __user *uset, size_t sigsetsize)
-{
-	sigset_t set;
-
-	if (sigsetsize != sizeof(sigset_t))
-		return -EINVAL;
-	if (copy_in(&set, uset, sizeof(set)))
-		return -EFAULT;
-	current->saved_sigmask = current->blocked;
-	set_current_blocked(set);
-	sleep_until_signal();
-	/* The handler runs under the new mask, then the old one comes back: do_signal() does both. */
-	current->restore_sigmask = true;
-	return -ERESTARTNOHAND;
-}
-
-/* One of @these, sleeping until @deadline (0: for ever, 1: not at all). Signal number, -EAGAIN or -EINTR. */
-static int wait_for_signal(sigset_t these, u64 deadline, struct siginfo *info)
-{
-	struct process *p = current->process;
-	unsigned long flags;
-	struct sighand *sh = lock_sighand(p, &flags);
-	int sig = dequeue_signal_locked(current, these, info);
-	bool timed_out = deadline == 1;
-
-	if (!sig && deadline != 1) {
-		/* Unblocked while we sleep, so that senders choose and wake us; real_blocked keeps "ignored" from applying. */
-		current->real_blocked = current->blocked;
-		current->blocked &= ~these;
-		recalc_sigpending_locked(current);
-		set_current_state(TASK_INTERRUPTIBLE);
-		if (current->sigpending)
-			set_current_state(TASK_RUNNING);
-		unlock_sighand(sh, flags);
-		if (!deadline)
-			schedule();
-		else
-			timed_out = !schedule_until(deadline);
-		sh = lock_sighand(p, &flags);
-		set_blocked_locked(current->real_blocked);
-		current->real_blocked = 0;
-		sig = dequeue_signal_locked(current, these, info);
-	}
-	unlock_sighand(sh, flags);
-	if (sig)
-		return sig;
-	return timed_out ? -EAGAIN : -EINTR;
-}
-
-SYSCALL_DEFINE(rt_sigtimedwait, const sigset_t __user *uthese, struct siginfo __user *uinfo,
-	       const struct timespec64 __user *uts, size_t sigsetsize)
-{
-	sigset_t these;
-	struct timespec64 ts;
-	struct siginfo info;
-	u64 deadline = 0;
-
-	if (sigsetsize != sizeof(sigset_t))
-		return -EINVAL;
-	if (copy_in(&these, uthese, sizeof(these)))
-		return -EFAULT;
-	if (uts) {
-		if (copy_in(&ts, uts, sizeof(ts)))
-			return -EFAULT;
-		if (!timespec_valid(&ts))
-			return -EINVAL;
-		u64 ns = timespec_to_ns(&ts);
-
-		deadline = ns ? min(ktime_get_ns() + ns, (u64)INT64_MAX) : 1;
-	}
-	int sig = wait_for_signal(these & ~UNBLOCKABLE, deadline, &info);
-
-	if (sig > 0 && uinfo && copy_out(uinfo, &info, sizeof(info)))
-		return -EFAULT;
-	return sig;
-}
-
-/* -- sigaltstack -- */
-
-struct stack_user { u64 sp; s32 flags; u32 pad; u64 size; };	/* stack_t */
-#define SS_ONSTACK	1u
-#define SS_DISABLE	2u
-#define SS_AUTODISARM	(1u << 31)
-#define MINSIGSTKSZ	2048
-
-static bool on_sigaltstack(u64 sp)
-{
-	/* With AUTODISARM the registration is gone while a handler runs, so it is never "in use". */
-	return !(current->sas_ss_flags & SS_AUTODISARM) && sp > current->sas_ss_sp && sp - current->sas_ss_sp <= current->sas_ss_size;
-}
-
-SYSCALL_DEFINE(sigaltstack, const struct stack_user __user *uss, struct stack_user __user *uoss)
-{
-	struct task *t = current;
-	u64 sp = task_trap_frame(t)->rsp;
-	struct stack_user ss, old = { .sp = t->sas_ss_sp, .size = t->sas_ss_size };
-	u32 state = !t->sas_ss_size ? SS_DISABLE : on_sigaltstack(sp) ? SS_ONSTACK : 0;
-
-	old.flags = (s32)(state | (t->sas_ss_flags & SS_AUTODISARM));
-	if (uss) {
-		if (copy_in(&ss, uss, sizeof(ss)))
-			return -EFAULT;
-		u32 mode = (u32)ss.flags & ~SS_AUTODISARM;
-
-		if (on_sigaltstack(sp))
-			return -EPERM;
-		if (mode != SS_DISABLE && mode != SS_ONSTACK && mode != 0)
-			return -EINVAL;
-		if (mode == SS_DISABLE) {
-			ss.sp = 0;
-			ss.size = 0;
-		} else if (ss.size < MINSIGSTKSZ) {
-			return -ENOMEM;
-		}
-		t->sas_ss_sp = ss.sp;
-		t->sas_ss_size = ss.size;
-		t->sas_ss_flags = (u32)ss.flags;
-	}
-	return uoss ? copy_out(uoss, &old, sizeof(old)) : 0;
 }
