@@ -40,7 +40,7 @@ SOURCE_DIRS := boot kernel kernel/x86 mm mm/sync fs
 SOURCES	:= $(sort $(wildcard $(addsuffix /*.c,$(SOURCE_DIRS)) $(addsuffix /*.S,$(SOURCE_DIRS))))
 KERNELS	:= $(O)/release/faultline.elf $(O)/debug/faultline.elf
 INITRAMFS := $(O)/initramfs.cpio
-SERVERS	:= $(O)/user/driver-run $(if $(filter none,$(LWIP_SRC)),,$(O)/user/netd)
+SERVERS	:= $(O)/user/driver-run $(O)/user/memfs $(if $(filter none,$(LWIP_SRC)),,$(O)/user/netd)
 ISO	:= $(O)/faultline.iso
 
 # --- Compilers: probe each flag that is not universal, once per compiler -----------------------------------------------------
@@ -149,6 +149,11 @@ $(INITRAMFS): boot/mkinitramfs.sh boot/mkcpio.py $(shell find user/rootfs user/d
 # there; LWIP_SRC=none: no netd, and so no network).
 USER_CFLAGS := -std=gnu11 -O2 -g1 -fno-strict-aliasing -Wall -Wextra $(if $(WERROR),-Werror)
 $(O)/user/driver-run: user/servers/driver_run.c $(wildcard user/include/*.h)
+	@mkdir -p $(@D)
+	@echo "  MUSL     $@"
+	@$(MUSL_CC) $(USER_CFLAGS) -static -s -I. -o $@ $<
+
+$(O)/user/memfs: user/servers/memfs.c $(wildcard user/include/*.h)
 	@mkdir -p $(@D)
 	@echo "  MUSL     $@"
 	@$(MUSL_CC) $(USER_CFLAGS) -static -s -I. -o $@ $<

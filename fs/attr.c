@@ -8,6 +8,12 @@
 #define UTIME_NOW	((1l << 30) - 1)
 #define UTIME_OMIT	((1l << 30) - 2)
 
+/* A file system whose inodes are copies has the original changed first. May sleep. */
+static int tell_owner(struct inode *inode, const struct iattr *a)
+{
+	return inode->ops->setattr ? inode->ops->setattr(inode, a) : 0;
+}
+
 /* -- mode -- */
 
 static int change_mode(const struct path *path, u32 mode)
@@ -20,7 +26,9 @@ static int change_mode(const struct path *path, u32 mode)
 
 	if (err)
 		return err;
-	down_write(&inode->lock);
+	err = down_write_killable(&inode->lock);
+	if (err)
+		goto drop_write;
 	if (!inode_owner_or_capable(inode)) {
 		err = -EPERM;
 	} else if ((inode->seals & F_SEAL_EXEC) && inode->mapping.is_shmem && ((inode->mode ^ mode) & 0111)) {
@@ -29,12 +37,16 @@ static int change_mode(const struct path *path, u32 mode)
 		mode &= 07777;
 		if ((mode & S_ISGID) && !in_group(inode->gid) && !capable(CAP_FSETID))
 			mode &= ~(u32)S_ISGID;
+		err = tell_owner(inode, &(struct iattr){ .valid = ATTR_MODE, .mode = mode });
+	}
+	if (!err) {
 		spin_lock(&inode->meta_lock);
 		inode->mode = (inode->mode & S_IFMT) | mode;
 		inode->ctime = ktime_get_real_ns();
 		spin_unlock(&inode->meta_lock);
 	}
 	up_write(&inode->lock);
+drop_write:
 	mount_drop_write(path->mnt);
 	return err;
 }
@@ -103,8 +115,12 @@ static int change_owner(const struct path *path, u32 uid, u32 gid)
 
 	if (err)
 		return err;
-	down_write(&inode->lock);
+	err = down_write_killable(&inode->lock);
+	if (err)
+		goto drop_write;
 	err = may_chown(inode, uid, gid);
+	if (!err)
+		err = tell_owner(inode, &(struct iattr){ .valid = ATTR_OWNER, .uid = uid == (u32)-1 ? inode->uid : uid, .gid = gid == (u32)-1 ? inode->gid : gid });
 	if (!err) {
 		spin_lock(&inode->meta_lock);
 		if (uid != (u32)-1)
@@ -118,6 +134,7 @@ static int change_owner(const struct path *path, u32 uid, u32 gid)
 		spin_unlock(&inode->meta_lock);
 	}
 	up_write(&inode->lock);
+drop_write:
 	mount_drop_write(path->mnt);
 	return err;
 }
@@ -177,6 +194,8 @@ static int change_times(const struct path *path, const struct timespec64 *times)
 		times = NULL;
 	if (!inode_owner_or_capable(inode))
 		err = times ? -EPERM : inode_permission(inode, MAY_WRITE);
+	if (!err && (!times || times[1].tv_nsec != UTIME_OMIT))
+		err = tell_owner(inode, &(struct iattr){ .valid = ATTR_MTIME, .mtime = !times || times[1].tv_nsec == UTIME_NOW ? now : timespec_to_ns(&times[1]) });
 	if (!err) {
 		spin_lock(&inode->meta_lock);
 		if (!times || times[0].tv_nsec != UTIME_OMIT)

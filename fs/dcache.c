@@ -2,8 +2,9 @@
  * Dentries: the tree of names.
  *
  * A dentry of a memory file system is in the tree as long as its name exists, and the tree holds one reference on it.
- * Directories with ->lookup (procfs) hand out dentries that are never in the tree and die with their last user. Every
- * dentry counts its parent, so walking up from a dentry one holds never leaves live memory.
+ * Directories with ->lookup (procfs) hand out dentries that are never in the tree and die with their last user. Where the names are
+ * kept by a server (weak_names) a dentry is in the tree without being counted there, and leaves with its last user; it is
+ * there so that a directory that is used has one dentry only, and renames find it. Every dentry counts its parent, so walking up from a dentry one holds never leaves live memory.
  *
  * Locks. Names of a directory change with its inode lock held for write, inside that its dentry's spin lock; so a reader
  * may hold either: lookups take the spin lock, getdents the inode lock. A name or parent that changes in place (rename)
@@ -19,6 +20,8 @@ struct spinlock namespace_lock = SPINLOCK_INIT(LOCK_NAMESPACE);
 struct seqcount namespace_seq;
 
 static struct kmem_cache *dentry_cache;
+
+static void leave_tree(struct dentry *d);
 
 /* The text of a name is immutable and freed by RCU, so readers never see half of two names. */
 struct dentry_name {
@@ -124,6 +127,8 @@ void dentry_put(struct dentry *d)
 	while (d && refcount_dec_and_test(&d->refs)) {
 		struct dentry *parent = d->parent == d ? NULL : d->parent;
 
+		if (d->sb->weak_names && parent && d->inode)
+			leave_tree(d);
 		assert(list_empty(&d->sibling));
 		assert(list_empty(&d->children));
 		if (d->inode)
@@ -205,32 +210,54 @@ static void unlink_locked(struct dentry *dir, struct dentry *d)
 	dir->nr_children--;
 }
 
+/*
+ * weak_names: the last user has gone. Lookups that still meet it in the list see that it has no reference and pass by. Nobody
+ * moves it any more, so its parent stays the same.
+ */
+static void leave_tree(struct dentry *d)
+{
+	struct dentry *dir = d->parent;
+
+	spin_lock(&dir->lock);
+	if (!list_empty(&d->sibling))
+		unlink_locked(dir, d);
+	spin_unlock(&dir->lock);
+	spin_lock(&d->inode->meta_lock);
+	if (d->inode->alias == d)
+		d->inode->alias = NULL;
+	spin_unlock(&d->inode->meta_lock);
+}
+
 static bool has_name(const struct dentry *d, u32 hash, const char *name, size_t len)
 {
 	return d->hash == hash && d->name_len == len && !memcmp(d->name, name, len);
 }
 
+/* Counted, or NULL. Whose last reference has gone just now is passed by (weak_names); others are counted by the tree. */
+static struct dentry *find_locked(struct dentry *dir, u32 hash, const char *name, size_t len)
+{
+	struct dentry *d;
+
+	if (dir->nr_buckets) {
+		for (d = *bucket_of(dir, hash); d; d = d->hash_next)
+			if (has_name(d, hash, name, len) && refcount_inc_not_zero(&d->refs))
+				return d;
+		return NULL;
+	}
+	list_for_each_entry(d, &dir->children, sibling)
+		if (has_name(d, hash, name, len) && refcount_inc_not_zero(&d->refs))
+			return d;
+	return NULL;
+}
+
 struct dentry *dcache_lookup(struct dentry *dir, const char *name, size_t len)
 {
 	u32 hash = name_hash(name, len);
-	struct dentry *d, *found = NULL;
+	struct dentry *found;
 
 	/* Not even "no children" may be read without the lock: while two names change places there are none for a moment. */
 	spin_lock(&dir->lock);
-	if (dir->nr_buckets) {
-		for (d = *bucket_of(dir, hash); d && !found; d = d->hash_next)
-			if (has_name(d, hash, name, len))
-				found = d;
-	} else {
-		list_for_each_entry(d, &dir->children, sibling) {
-			if (has_name(d, hash, name, len)) {
-				found = d;
-				break;
-			}
-		}
-	}
-	if (found)
-		dentry_get(found);	/* the tree's reference keeps it alive here */
+	found = find_locked(dir, hash, name, len);
 	spin_unlock(&dir->lock);
 	return found;
 }
@@ -239,7 +266,8 @@ void dcache_add(struct dentry *d)
 {
 	struct dentry *dir = d->parent;
 
-	dentry_get(d);
+	if (!d->sb->weak_names)
+		dentry_get(d);
 	spin_lock(&dir->lock);
 	link_locked(dir, d);
 	spin_unlock(&dir->lock);
@@ -249,11 +277,77 @@ void dcache_remove(struct dentry *d)
 {
 	struct dentry *dir = d->parent;
 
+	if (d->sb->weak_names) {
+		dcache_drop(d);
+		return;
+	}
 	spin_lock(&dir->lock);
 	unlink_locked(dir, d);
 	WRITE_ONCE(d->unhashed, true);
 	spin_unlock(&dir->lock);
 	dentry_put(d);
+}
+
+void dcache_drop(struct dentry *d)
+{
+	struct dentry *dir = d->parent;		/* moves only with the inode lock of its directory held for write */
+
+	spin_lock(&dir->lock);
+	if (!list_empty(&d->sibling)) {
+		unlink_locked(dir, d);
+		WRITE_ONCE(d->unhashed, true);
+	}
+	spin_unlock(&dir->lock);
+}
+
+struct dentry *dentry_alias_get(struct inode *dir)
+{
+	spin_lock(&dir->meta_lock);
+	struct dentry *d = dir->alias && refcount_inc_not_zero(&dir->alias->refs) ? dir->alias : NULL;
+
+	spin_unlock(&dir->meta_lock);
+	return d;
+}
+
+/* Is @d the dentry of its directory from now on? Not if there is another one that lives. */
+static bool claim_alias(struct dentry *d)
+{
+	struct inode *inode = d->inode;
+
+	if (!S_ISDIR(inode->mode))
+		return true;
+	spin_lock(&inode->meta_lock);
+	bool free = !inode->alias || !refcount_read(&inode->alias->refs);
+
+	if (free)
+		inode->alias = d;
+	spin_unlock(&inode->meta_lock);
+	return free;
+}
+
+struct dentry *dcache_add_weak(struct dentry *d)
+{
+	struct dentry *dir = d->parent, *there, *result = d;
+
+	spin_lock(&dir->lock);
+	there = find_locked(dir, d->hash, d->name, d->name_len);
+	if (there && there->inode == d->inode) {
+		result = there;
+	} else if (!claim_alias(d)) {
+		result = ERR_PTR(-EAGAIN);
+	} else {
+		if (there) {
+			unlink_locked(dir, there);
+			WRITE_ONCE(there->unhashed, true);
+		}
+		link_locked(dir, d);
+	}
+	spin_unlock(&dir->lock);
+	if (there && there != result)
+		dentry_put(there);
+	if (d != result)
+		dentry_put(d);
+	return result;
 }
 
 /* Two directories' spin locks, lower address first. */
@@ -309,8 +403,37 @@ void dcache_move(struct dentry *old, struct dentry *dir, char *name, size_t len,
 
 	name_retire(old_name);
 	dentry_put(from);
-	if (target)
+	if (target && !target->sb->weak_names)
 		dentry_put(target);
+}
+
+void dcache_splice(struct dentry *d, struct dentry *dir, char *name, size_t len)
+{
+	struct dentry *from = d->parent;
+	char *old_name = d->name;
+
+	dentry_get(dir);
+	namespace_write_begin();
+	lock_two(from, dir);
+	struct dentry *there = find_locked(dir, name_hash(name, len), name, len);
+
+	if (there && there != d) {
+		unlink_locked(dir, there);
+		WRITE_ONCE(there->unhashed, true);
+	}
+	if (!list_empty(&d->sibling))
+		unlink_locked(from, d);
+	set_name(d, name, len);
+	WRITE_ONCE(d->parent, dir);
+	WRITE_ONCE(d->unhashed, false);
+	link_locked(dir, d);
+	unlock_two(from, dir);
+	namespace_write_end();
+
+	name_retire(old_name);
+	dentry_put(from);
+	if (there)
+		dentry_put(there);
 }
 
 /* RENAME_EXCHANGE: @a takes the place of @b and the other way round. @name_for_a is a copy of b's name. Same locks. */
@@ -451,7 +574,7 @@ static unsigned int dirent_type(const struct inode *inode)
 	return (inode->mode & S_IFMT) >> 12;
 }
 
-static bool emit_dots(struct file *f, struct dir_context *ctx)
+bool dir_emit_dots(struct file *f, struct dir_context *ctx)
 {
 	struct dentry *d = f->path.dentry;
 
@@ -483,7 +606,7 @@ int dcache_readdir(struct file *f, struct dir_context *ctx)
 
 	if (ctx->pos <= 2)
 		f->private = (void *)dir->next_cookie;
-	if (!emit_dots(f, ctx))
+	if (!dir_emit_dots(f, ctx))
 		return 0;
 	list_for_each_entry(d, &dir->children, sibling) {
 		if ((loff_t)d->cookie < ctx->pos)

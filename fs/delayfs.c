@@ -397,23 +397,11 @@ static loff_t delayfs_llseek(struct file *f, loff_t off, int whence)
 	return f->pos;
 }
 
-/* What a mapping has written beyond the end of the file, in its last page, must not appear when the file grows. */
-static void zero_beyond_end(struct inode *inode, u64 new_size)
-{
-	u64 old = inode->size;
-	struct page *page = old & ~PAGE_MASK ? mapping_find_get(&inode->mapping, old >> PAGE_SHIFT) : NULL;
-
-	if (!page)
-		return;				/* what is stored ends with zeros */
-	put_page(page);
-	truncate_mapping_range(&inode->mapping, (loff_t)old, (loff_t)min(new_size, ALIGN_UP(old, PAGE_SIZE)), false);
-}
-
 /* Lock: inode->lock for write. */
 static int delayfs_truncate(struct inode *inode, u64 size)
 {
 	if (size > inode->size) {
-		zero_beyond_end(inode, size);
+		zero_beyond_end(&inode->mapping, size);
 		WRITE_ONCE(inode->size, size);
 		return 0;
 	}
@@ -458,7 +446,7 @@ static int delayfs_fallocate(struct inode *inode, int mode, loff_t off, loff_t l
 		cond_resched();
 	}
 	if (!(mode & FALLOC_FL_KEEP_SIZE) && end > inode->size) {
-		zero_beyond_end(inode, end);
+		zero_beyond_end(&inode->mapping, end);
 		WRITE_ONCE(inode->size, end);
 	}
 	inode_touch(inode, true);

@@ -162,6 +162,7 @@ struct super_block *super_alloc(const char *type, u64 magic)
 	sb->block_size = PAGE_SIZE;
 	sb->dev = MKDEV(0, (u32)__atomic_fetch_add(&next_dev_minor, 1, __ATOMIC_RELAXED));
 	refcount_set(&sb->refs, 1);
+	mutex_init(&sb->rename_lock, LOCK_RENAME);
 	return sb;
 }
 

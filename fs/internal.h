@@ -60,8 +60,22 @@ void dcache_exchange(struct dentry *a, struct dentry *b, char *name_for_a, char 
 bool dentry_is_below(struct dentry *d, struct dentry *ancestor);	/* or is it itself */
 struct dentry *dentry_parent_get(struct dentry *d);
 bool dentry_has_children(struct dentry *d);
+/*
+ * weak_names. Puts @d (from dentry_alloc, its reference taken over) into the tree, or finds that the name is there already with the same inode:
+ * returns the one that counts, counted. A name of another inode makes room. -EAGAIN: a directory that has a dentry elsewhere.
+ * inode lock of the parent held in any mode.
+ */
+struct dentry *dcache_add_weak(struct dentry *d);
+void dcache_drop(struct dentry *d);		/* the name is gone; inode lock of the parent held in any mode. Fine if it has left already */
+struct dentry *dentry_alias_get(struct inode *dir);	/* counted, or NULL */
+/*
+ * weak_names. @d, a directory in use, is now @name in @dir, whatever it was before; a dentry that has the name makes room. inode locks of @dir in
+ * any mode and of the old parent for write, LOCK_RENAME; @dir is not below @d. @name is taken over.
+ */
+void dcache_splice(struct dentry *d, struct dentry *dir, char *name, size_t len);
 void dcache_destroy_tree(struct dentry *root);	/* no users left */
 int dcache_readdir(struct file *f, struct dir_context *ctx);
+bool dir_emit_dots(struct file *f, struct dir_context *ctx);	/* positions 0 and 1; false: no room */
 
 static inline bool path_equal(const struct path *a, const struct path *b) { return a->mnt == b->mnt && a->dentry == b->dentry; }
 
@@ -150,6 +164,8 @@ int walk_name(struct walk *w, const char *name);
 void walk_end(struct walk *w);
 /* After LOOKUP_PARENT: one component below w->path, mounts crossed. Counted, or -ENOENT... Does not follow links. */
 int walk_child(struct walk *w, const char *name, size_t len, struct path *out);
+int walk_child_locked(struct walk *w, const char *name, size_t len, struct path *out);	/* inode lock of w->path held */
+bool dir_takes_names(const struct inode *dir);		/* can files be made in it at all? */
 /* The last component was the symlink @link: goes on with its target from w->path; parent mode as before. Puts @link. */
 int walk_follow(struct walk *w, struct path *link);
 
@@ -193,6 +209,9 @@ int mount_parse_options(const char *options, int (*one)(void *arg, const char *n
 
 /* -- fs/delayfs.c -- */
 void delayfs_init(void);
+
+/* -- fs/serverfs.c -- */
+void serverfs_init(void);
 
 /* -- fs/hugetlbfs.c -- */
 void hugetlbfs_init(void);

@@ -69,6 +69,7 @@ static struct mount *mount_alloc(struct super_block *sb, struct dentry *root, co
 		return NULL;
 	}
 	refcount_set(&m->refs, 1);
+	__atomic_fetch_add(&sb->nr_mounts, 1, __ATOMIC_RELAXED);
 	m->sb = sb;
 	m->root = root;
 	dentry_get(root);
@@ -97,6 +98,8 @@ void mount_put(struct mount *m)
 	if (!refcount_dec_and_test(&m->refs))
 		return;
 	dentry_put(m->root);
+	if (__atomic_sub_fetch(&m->sb->nr_mounts, 1, __ATOMIC_ACQ_REL) == 0 && m->sb->unmounted)
+		m->sb->unmounted(m->sb);
 	super_put(m->sb);
 	call_rcu(&m->rcu, mount_free_rcu);
 }
@@ -254,8 +257,14 @@ static int attach_at(struct mount *m, struct path *where)
 	/* The same file system on the same spot twice would only hide itself. */
 	if (where->dentry == where->mnt->root && m->sb == where->mnt->sb && m->root == where->mnt->root && where->mnt->parent)
 		return -EBUSY;
-	/* The directory's lock keeps rmdir from taking it away between the test and the mount. */
-	down_read(&dir->lock);
+	/*
+	 * The directory's lock keeps rmdir from taking it away between the test and the mount. Where a server keeps the names, who has the
+	 * lock may be waiting for the server; mount_mutex is everybody's, so we do not join him.
+	 */
+	if (!where->mnt->sb->served)
+		down_read(&dir->lock);
+	else if (!down_read_trylock(&dir->lock))
+		return -EBUSY;
 	int err = READ_ONCE(where->dentry->unhashed) ? -ENOENT : 0;
 
 	if (!err) {
@@ -365,26 +374,18 @@ static int bind_children(struct mount *from, struct dentry *inside, struct mount
 	return 0;
 }
 
-static int mount_bind(const char *source, struct path *where, u32 flags)
+static int mount_bind(const struct path *from, struct path *where, u32 flags)
 {
-	struct path from;
-	int err;
-
-	if (!source || !*source)
-		return -EINVAL;
-	err = path_lookup_at(AT_FDCWD, source, LOOKUP_FOLLOW, &from);
-	if (err)
-		return err;
-	refcount_inc(&from.mnt->sb->refs);
-	struct mount *m = mount_alloc(from.mnt->sb, from.dentry, from.mnt->source, from.mnt->flags);
+	refcount_inc(&from->mnt->sb->refs);
+	struct mount *m = mount_alloc(from->mnt->sb, from->dentry, from->mnt->source, from->mnt->flags);
 
 	if (!m) {
-		super_put(from.mnt->sb);
-		err = -ENOMEM;
-		goto put_from;
+		super_put(from->mnt->sb);
+		return -ENOMEM;
 	}
 	/* Children first, so that the copy does not find itself when it is mounted inside its source. */
-	err = flags & MS_REC ? bind_children(from.mnt, from.dentry, m) : 0;
+	int err = flags & MS_REC ? bind_children(from->mnt, from->dentry, m) : 0;
+
 	if (!err)
 		err = attach_at(m, where);
 	if (err) {
@@ -392,8 +393,6 @@ static int mount_bind(const char *source, struct path *where, u32 flags)
 			unmount_tree(m->children);
 		mount_put(m);
 	}
-put_from:
-	path_put(&from);
 	return err;
 }
 
@@ -405,28 +404,23 @@ static bool mount_is_below(struct mount *m, struct mount *ancestor)
 	return false;
 }
 
-static int mount_move(const char *source, struct path *where)
+static int mount_move(const struct path *from, struct path *where)
 {
-	struct path from, was;
-	int err;
+	struct path was;
 
-	if (!source || !*source)
-		return -EINVAL;
-	err = path_lookup_at(AT_FDCWD, source, LOOKUP_FOLLOW, &from);
-	if (err)
-		return err;
 	follow_mounts(where);
-	struct mount *m = from.mnt;
+	struct mount *m = from->mnt;
 	struct inode *dir = where->dentry->inode;
 
-	err = -EINVAL;
-	if (from.dentry != m->root || !m->parent || S_ISDIR(from.dentry->inode->mode) != S_ISDIR(dir->mode))
-		goto put_from;
-	err = -ELOOP;
+	if (from->dentry != m->root || !m->parent || S_ISDIR(from->dentry->inode->mode) != S_ISDIR(dir->mode))
+		return -EINVAL;
 	if (mount_is_below(where->mnt, m))
-		goto put_from;
-	down_read(&dir->lock);
-	err = READ_ONCE(where->dentry->unhashed) ? -ENOENT : 0;
+		return -ELOOP;
+	if (!where->mnt->sb->served)
+		down_read(&dir->lock);
+	else if (!down_read_trylock(&dir->lock))
+		return -EBUSY;		/* see attach_at() */
+	int err = READ_ONCE(where->dentry->unhashed) ? -ENOENT : 0;
 	if (!err) {
 		namespace_write_begin();
 		detach(m, &was);
@@ -436,8 +430,6 @@ static int mount_move(const char *source, struct path *where)
 	up_read(&dir->lock);
 	if (!err)
 		path_put(&was);
-put_from:
-	path_put(&from);
 	return err;
 }
 
@@ -489,23 +481,33 @@ static int mount_remount(struct path *where, u32 flags, const char *options)
 
 static int do_mount(const char *source, const char *dir, const char *type, u32 flags, const char *options)
 {
-	struct path where;
+	bool from_dir = !(flags & MS_REMOUNT) && (flags & (MS_BIND | MS_MOVE));
+	struct path where, from;
 	int err = path_lookup_at(AT_FDCWD, dir, LOOKUP_FOLLOW, &where);
 
 	if (err)
 		return err;
+	/* Before the lock: a walk may wait for a server. */
+	if (from_dir) {
+		err = source && *source ? path_lookup_at(AT_FDCWD, source, LOOKUP_FOLLOW, &from) : -EINVAL;
+		if (err)
+			goto put_where;
+	}
 	mutex_lock(&mount_mutex);
 	if (flags & MS_REMOUNT)
 		err = mount_remount(&where, flags, options);
 	else if (flags & MS_BIND)
-		err = mount_bind(source, &where, flags);
+		err = mount_bind(&from, &where, flags);
 	else if (flags & (MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE))
 		err = where.dentry == where.mnt->root ? 0 : -EINVAL;	/* one namespace: nothing to propagate to */
 	else if (flags & MS_MOVE)
-		err = mount_move(source, &where);
+		err = mount_move(&from, &where);
 	else
 		err = type ? mount_new(source, &where, type, flags, options) : -EINVAL;
 	mutex_unlock(&mount_mutex);
+	if (from_dir)
+		path_put(&from);
+put_where:
 	path_put(&where);
 	return err;
 }
@@ -580,6 +582,9 @@ SYSCALL_DEFINE(umount2, const char __user *uname, int flags)
 
 	mount_get(m);
 	path_put(&path);
+	/* What a server has not got yet is given to it before the lock. If it cannot be: it is lost, and the log says so. */
+	if (is_root && m->sb->sync)
+		(void)m->sb->sync(m->sb);
 	mutex_lock(&mount_mutex);
 	if (!is_root || !m->parent) {
 		err = -EINVAL;		/* not a mount point, or the root, which stays */

@@ -5,8 +5,10 @@
  * name is pushed, the target becomes the name; there is no recursion, and the 41st link is ELOOP. Calls that make or remove
  * a name stop one component early (LOOKUP_PARENT) and finish under the inode lock of that directory.
  *
- * Locks: LOCK_RENAME (renames between directories), then the inode locks of one or two directories, an ancestor first, else
- * by address, then a directory that is to be removed. The walk itself takes only each directory's spin lock.
+ * Locks: LOCK_RENAME (renames between directories of one file system), then the inode locks of one or two directories, an ancestor first, else
+ * by address, then a directory that is to be removed. The walk itself takes only each directory's spin lock, and where a server keeps
+ * the names its inode lock for read. All of these are a file system's own: who waits for a server holds up nobody elsewhere. And all
+ * are waited for killably, for the one who holds them may be waiting for a server.
  */
 #include "fs/internal.h"
 #include "kernel/string.h"
@@ -19,8 +21,6 @@
 #define RENAME_NOREPLACE	1u
 #define RENAME_EXCHANGE		2u
 #define RENAME_WHITEOUT		4u
-
-static struct mutex rename_mutex = MUTEX_INIT(rename_mutex, LOCK_RENAME);
 
 /* -- rights -- */
 
@@ -217,9 +217,12 @@ static int cross_mounts(struct walk *w, struct path *p)
 	return 0;
 }
 
-/* The dentry of a name, before mounts. Counted or ERR_PTR. */
+/* The dentry of a name, before mounts. Counted or ERR_PTR. With ->lookup_name: inode lock of @dir held. */
 static struct dentry *lookup_in(struct dentry *dir, const char *name, size_t len)
 {
+	if (dir->inode->ops->lookup_name)
+		return dir->inode->ops->lookup_name(dir, name, len);
+
 	struct dentry *d = dcache_lookup(dir, name, len);
 
 	if (d)
@@ -239,6 +242,21 @@ static struct dentry *lookup_in(struct dentry *dir, const char *name, size_t len
 }
 
 int walk_child(struct walk *w, const char *name, size_t len, struct path *out)
+{
+	struct inode *dir = w->path.dentry->inode;
+
+	if (likely(!dir->ops->lookup_name))
+		return walk_child_locked(w, name, len, out);
+	int err = down_read_killable(&dir->lock);
+
+	if (!err) {
+		err = walk_child_locked(w, name, len, out);
+		up_read(&dir->lock);
+	}
+	return err;
+}
+
+int walk_child_locked(struct walk *w, const char *name, size_t len, struct path *out)
 {
 	struct dentry *d = lookup_in(w->path.dentry, name, len);
 
@@ -509,6 +527,11 @@ static void inherit_group(struct inode *inode, const struct inode *dir)
 		inode->mode &= ~(u32)S_ISGID;
 }
 
+bool dir_takes_names(const struct inode *dir)
+{
+	return dir->ops->create || dir->ops->create_name;
+}
+
 struct inode *vfs_new_inode(struct inode *dir, u32 mode, dev_t rdev)
 {
 	if (!dir->ops->create)
@@ -539,6 +562,17 @@ static struct dentry *add_name(struct dentry *dir, const char *name, size_t len,
 
 struct dentry *vfs_create_locked(struct path *dir, const char *name, size_t len, u32 mode, dev_t rdev)
 {
+	const struct inode_ops *ops = dir->dentry->inode->ops;
+
+	if (ops->create_name) {
+		if (!S_ISREG(mode) && !S_ISDIR(mode))
+			return ERR_PTR(-EPERM);
+		struct dentry *d = ops->create_name(dir->dentry, name, len, mode);
+
+		if (!IS_ERR(d))
+			dir_changed(dir->dentry->inode, 1, S_ISDIR(mode));
+		return d;
+	}
 	struct inode *inode = vfs_new_inode(dir->dentry->inode, mode, rdev);
 
 	return IS_ERR(inode) ? (void *)inode : add_name(dir->dentry, name, len, inode);
@@ -564,7 +598,9 @@ static int create_begin(struct walk *w, int dfd, const char *name, bool is_dir)
 
 	int readonly = mount_want_write(w->path.mnt);
 
-	down_write(&w->path.dentry->inode->lock);
+	err = down_write_killable(&w->path.dentry->inode->lock);
+	if (err)
+		goto drop_write;
 	struct dentry *d = lookup_in(w->path.dentry, w->last, w->last_len);
 
 	if (!IS_ERR(d)) {
@@ -580,6 +616,7 @@ static int create_begin(struct walk *w, int dfd, const char *name, bool is_dir)
 	if (!err)
 		return 0;
 	up_write(&w->path.dentry->inode->lock);
+drop_write:
 	if (!readonly)
 		mount_drop_write(w->path.mnt);
 end_walk:
@@ -684,7 +721,7 @@ static int link_path(struct path *old, int dfd, const char *name)
 		return err;
 	if (w.path.mnt != old->mnt) {
 		err = -EXDEV;		/* also between two mounts of one file system */
-	} else if (S_ISDIR(inode->mode) || !w.path.dentry->inode->ops->create) {
+	} else if (S_ISDIR(inode->mode) || !w.path.dentry->inode->ops->create) {	/* a server's files have one name */
 		err = -EPERM;
 	} else {
 		spin_lock(&inode->meta_lock);
@@ -740,7 +777,7 @@ static int may_delete(struct dentry *dir, struct dentry *d, bool is_dir)
 /* Names that only ->lookup knows, and directories that never let go of their names. */
 static bool removable(struct dentry *dir, struct dentry *d)
 {
-	return dentry_in_tree(d) && (dir->inode->ops->create || dir->inode->ops->unlink);
+	return dentry_in_tree(d) && (dir_takes_names(dir->inode) || dir->inode->ops->unlink);
 }
 
 /* @d loses its place in @dir (lock held). For a directory: its own lock held too, and it is empty. Nothing can fail. */
@@ -771,8 +808,8 @@ static int remove_locked(struct dentry *dir, struct dentry *d, bool is_dir)
 		return -EPERM;
 	if (READ_ONCE(d->mountpoint))
 		return -EBUSY;
-	if (is_dir)
-		down_write_nested(&d->inode->lock);	/* nobody may create inside between the test and the end */
+	if (is_dir && (err = down_write_nested_killable(&d->inode->lock)))	/* nobody may create inside between the test and the end */
+		return err;
 	if (READ_ONCE(d->mountpoint))
 		err = -EBUSY;
 	else if (is_dir && dentry_has_children(d))
@@ -816,7 +853,9 @@ static int do_unlinkat(int dfd, const char *name, bool is_dir)
 
 	struct dentry *dir = w.path.dentry;
 
-	down_write(&dir->inode->lock);
+	err = down_write_killable(&dir->inode->lock);
+	if (err)
+		goto drop_write;
 	struct dentry *d = lookup_in(dir, w.last, w.last_len);
 
 	if (IS_ERR(d))
@@ -828,6 +867,7 @@ static int do_unlinkat(int dfd, const char *name, bool is_dir)
 	up_write(&dir->inode->lock);
 	if (!IS_ERR(d))
 		dentry_put(d);		/* after the lock: may be the end of a large file */
+drop_write:
 	mount_drop_write(w.path.mnt);
 end_walk:
 	walk_end(&w);
@@ -836,17 +876,28 @@ end_walk:
 
 /* -- rename -- */
 
-static void lock_rename(struct dentry *a, struct dentry *b)
+/* 0 or -EINTR. */
+static int lock_rename(struct dentry *a, struct dentry *b)
 {
-	if (a == b) {
-		down_write(&a->inode->lock);
-		return;
-	}
-	mutex_lock(&rename_mutex);	/* from here on no directory changes its place: "is below" stays true */
-	bool b_first = dentry_is_below(a, b) || (!dentry_is_below(b, a) && b->inode < a->inode);
+	if (a == b)
+		return down_write_killable(&a->inode->lock);
+	int err = mutex_lock_killable(&a->sb->rename_lock);	/* from here on no directory changes its place: "is below" stays true */
 
-	down_write(b_first ? &b->inode->lock : &a->inode->lock);
-	down_write_nested(b_first ? &a->inode->lock : &b->inode->lock);
+	if (err)
+		return err;
+	bool b_first = dentry_is_below(a, b) || (!dentry_is_below(b, a) && b->inode < a->inode);
+	struct rwsem *first = b_first ? &b->inode->lock : &a->inode->lock, *second = b_first ? &a->inode->lock : &b->inode->lock;
+
+	err = down_write_killable(first);
+	if (err)
+		goto unlock;
+	err = down_write_nested_killable(second);
+	if (!err)
+		return 0;
+	up_write(first);
+unlock:
+	mutex_unlock(&a->sb->rename_lock);
+	return err;
 }
 
 static void unlock_rename(struct dentry *a, struct dentry *b)
@@ -854,7 +905,7 @@ static void unlock_rename(struct dentry *a, struct dentry *b)
 	up_write(&a->inode->lock);
 	if (a != b) {
 		up_write(&b->inode->lock);
-		mutex_unlock(&rename_mutex);
+		mutex_unlock(&a->sb->rename_lock);
 	}
 }
 
@@ -881,7 +932,7 @@ static int rename_allowed(struct rename *r)
 		err = may_delete(r->new_dir, r->target, exchange ? target_is_dir : is_dir);
 	if (err)
 		return err;
-	if (!removable(r->old_dir, r->old) || !r->new_dir->inode->ops->create || (r->target && !removable(r->new_dir, r->target)))
+	if (!removable(r->old_dir, r->old) || !dir_takes_names(r->new_dir->inode) || (r->target && !removable(r->new_dir, r->target)))
 		return -EPERM;
 	if (r->old_dir != r->new_dir) {
 		/* A directory's ".." changes: that is writing to it. */
@@ -894,9 +945,15 @@ static int rename_allowed(struct rename *r)
 		return -EBUSY;
 	if (target_is_dir && !exchange && dentry_has_children(r->target))
 		return -ENOTEMPTY;
-	if (r->old_dir->inode->ops->rename)
-		return r->old_dir->inode->ops->rename(r->old_dir->inode, r->old, r->new_dir->inode, r->target);
 	return 0;
+}
+
+/* The owner of the names does it, or has a veto. After this nothing can fail. */
+static int rename_ask(struct rename *r)
+{
+	const struct inode_ops *ops = r->old_dir->inode->ops;
+
+	return ops->rename ? ops->rename(r->old, r->new_dir, r->target, r->new_name, r->new_len, r->flags) : 0;
 }
 
 static int rename_exchange(struct rename *r)
@@ -908,6 +965,13 @@ static int rename_exchange(struct rename *r)
 		dentry_name_free(for_old);
 		dentry_name_free(for_target);
 		return -ENOMEM;
+	}
+	int err = rename_ask(r);
+
+	if (err) {
+		dentry_name_free(for_old);
+		dentry_name_free(for_target);
+		return err;
 	}
 	int delta = S_ISDIR(r->target->inode->mode) - S_ISDIR(r->old->inode->mode);	/* subdirectories that old_dir gains */
 
@@ -927,6 +991,12 @@ static int rename_commit(struct rename *r)
 
 	if (!name)
 		return -ENOMEM;
+	int err = rename_ask(r);
+
+	if (err) {
+		dentry_name_free(name);
+		return err;
+	}
 	/* Nothing below this line can fail. */
 	if (r->target)
 		drop_link(r->new_dir, r->target);
@@ -945,10 +1015,11 @@ static int rename_locked(struct rename *r)
 		return 0;
 	struct inode *victim = r->target && S_ISDIR(r->target->inode->mode) && !(r->flags & RENAME_EXCHANGE) ? r->target->inode : NULL;
 
-	if (victim)
-		down_write_nested(&victim->lock);
-	int err = rename_allowed(r);
+	int err = victim ? down_write_nested_killable(&victim->lock) : 0;
 
+	if (err)
+		return err;
+	err = rename_allowed(r);
 	if (!err)
 		err = rename_commit(r);
 	if (victim)
@@ -1024,7 +1095,9 @@ static int do_renameat(int olddfd, const char *oldname, int newdfd, const char *
 		.new_name = to.last, .new_len = to.last_len, .flags = flags,
 	};
 
-	lock_rename(r.old_dir, r.new_dir);
+	err = lock_rename(r.old_dir, r.new_dir);
+	if (err)
+		goto drop_write;
 	err = rename_find(&r, &from, &to);
 	if (!err)
 		err = rename_locked(&r);
@@ -1033,6 +1106,7 @@ static int do_renameat(int olddfd, const char *oldname, int newdfd, const char *
 		dentry_put(r.old);
 	if (r.target)
 		dentry_put(r.target);
+drop_write:
 	mount_drop_write(from.path.mnt);
 end_to:
 	walk_end(&to);

@@ -175,11 +175,13 @@ static int lookup_or_create(struct walk *w, u32 mode, struct path *out, bool *cr
 	struct inode *dir = w->path.dentry->inode;
 	int readonly = mount_want_write(w->path.mnt);
 
-	down_write(&dir->lock);
-	err = walk_child(w, w->last, w->last_len, out);
+	err = down_write_killable(&dir->lock);
+	if (err)
+		goto drop_write;
+	err = walk_child_locked(w, w->last, w->last_len, out);
 	if (err == -ENOENT) {
 		err = readonly ? readonly : may_create(w->path.dentry);
-		if (!err && !dir->ops->create)
+		if (!err && !dir_takes_names(dir))
 			err = -EACCES;
 		if (!err) {
 			struct dentry *d = vfs_create_locked(&w->path, w->last, w->last_len, S_IFREG | apply_umask(mode), 0);
@@ -194,6 +196,7 @@ static int lookup_or_create(struct walk *w, u32 mode, struct path *out, bool *cr
 		}
 	}
 	up_write(&dir->lock);
+drop_write:
 	if (!readonly)
 		mount_drop_write(w->path.mnt);
 	return err;
@@ -463,7 +466,9 @@ int vfs_truncate(struct inode *inode, u64 size)
 {
 	int err;
 
-	down_write(&inode->lock);
+	err = down_write_killable(&inode->lock);
+	if (err)
+		return err;
 	err = inode->ops->truncate ? inode->ops->truncate(inode, size) : -EINVAL;
 	if (!err) {
 		spin_lock(&inode->meta_lock);

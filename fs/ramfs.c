@@ -181,10 +181,13 @@ ssize_t ramfs_write(struct file *f, struct iov_iter *from, loff_t *pos)
 
 	if (!from->count)
 		return 0;
-	down_write(&inode->lock);
+	ssize_t n = down_write_killable(&inode->lock);
+
+	if (n)
+		return n;
 	if (f->flags & O_APPEND)
 		*pos = (loff_t)inode->size;
-	ssize_t n = write_allowed(inode, (u64)*pos, from->count);
+	n = write_allowed(inode, (u64)*pos, from->count);
 
 	if (n > 0) {
 		size_t held_back = from->count - (size_t)n;

@@ -516,7 +516,8 @@ SYSCALL_DEFINE(syncfs, int fd)
 
 	if (!r.file)
 		return -EBADF;
-	int err = writeback_sync(r.file->inode->sb);
+	struct super_block *sb = r.file->inode->sb;
+	int err = sb->sync ? sb->sync(sb) : writeback_sync(sb);
 
 	fdput(r);
 	return err;

@@ -43,6 +43,8 @@ static int dir_readdir(struct file *f, struct dir_context *ctx)
 	struct inode *dir = f->inode;
 	int err;
 
+	if (dir->sb->weak_names)
+		return dir->ops->readdir(f, ctx);	/* those of the tree are only the ones in use */
 	if (ctx->pos < DYNAMIC_BASE) {
 		struct dentry *d = f->path.dentry;
 		loff_t end = ctx->pos;
@@ -174,8 +176,12 @@ static long do_getdents(int fd, void __user *buf, unsigned int count,
 		ret = -EFAULT;
 		goto put;
 	}
-	mutex_lock(&f->pos_lock);
-	down_read(&f->inode->lock);
+	ret = mutex_lock_killable(&f->pos_lock);
+	if (ret)
+		goto put;
+	ret = down_read_killable(&f->inode->lock);
+	if (ret)
+		goto unlock_pos;
 	ret = -ENOENT;
 	if (f->inode->nlink) {		/* not removed */
 		d.ctx.pos = f->pos;
@@ -187,8 +193,9 @@ static long do_getdents(int fd, void __user *buf, unsigned int count,
 			ret = set_previous_off(&d, d.ctx.pos) ? (long)(count - d.left) : -EFAULT;
 	}
 	up_read(&f->inode->lock);
-	mutex_unlock(&f->pos_lock);
 	file_accessed(f);
+unlock_pos:
+	mutex_unlock(&f->pos_lock);
 put:
 	file_put(f);
 	return ret;

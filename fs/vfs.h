@@ -1,7 +1,8 @@
 /*
  * The small vfs: inodes (objects with data and rights), dentries (names: the tree that path walk follows), mounts, and
  * open files. All built-in file systems live in memory, so a dentry of ramfs stays as long as its name exists; procfs
- * and ring-3 file systems create dentries on lookup and drop them with the last reference.
+ * creates dentries on lookup and drops them with the last reference. Those of ring-3 file systems (weak_names) are in the
+ * tree while somebody uses them, and the server is asked at each step of a walk all the same.
  */
 #ifndef FS_VFS_H
 #define FS_VFS_H
@@ -21,6 +22,7 @@ struct file;
 struct file_ops;
 struct inode;
 struct inode_ops;
+struct iattr;
 struct iov_iter;
 struct mount;
 struct path;
@@ -121,6 +123,7 @@ struct inode {
 	struct mapping		 mapping;	/* regular files */
 	u32			 seals;		/* L  F_SEAL_*; F_SEAL_SEAL set unless created with MFD_ALLOW_SEALING */
 	bool			 linkable;	/* M  nlink 0 but linkat may still give it a name (O_TMPFILE) */
+	struct dentry		*alias;		/* M  directories of a file system with weak_names: their one dentry, not counted; NULL: none */
 	struct file_locks	*locks;		/* A  set once by fs/locks.c at the first lock; NULL: never locked */
 	struct rcu_head		 rcu;
 	void			*private;	/* I  owner: symlink target, pipe, proc entry */
@@ -137,7 +140,16 @@ struct inode_ops {
 	struct inode *(*create)(struct inode *dir, u32 mode, dev_t rdev);	/* any type but link; ERR_PTR */
 	struct inode *(*symlink)(struct inode *dir, const char *target);
 	int	(*unlink)(struct inode *dir, struct dentry *d);		/* optional veto, extra work (also rmdir) */
-	int	(*rename)(struct inode *olddir, struct dentry *old, struct inode *newdir, struct dentry *target);	/* veto */
+	/* Veto, or does it where the names really are: last, after all checks. @target NULL: the name is new. RENAME_* @flags. */
+	int	(*rename)(struct dentry *old, struct dentry *newdir, struct dentry *target, const char *name, size_t len, unsigned int flags);
+	/*
+	 * Names that somebody else keeps (fs/serverfs_names.c): in place of lookup, the whole of it with the dentry. inode lock of @dir
+	 * held, read or write, as it may sleep for long. create_name in place of create: a file or directory, lock held for write; it
+	 * applies set-group-id itself. Both: counted, or ERR_PTR.
+	 */
+	struct dentry *(*lookup_name)(struct dentry *dir, const char *name, size_t len);
+	struct dentry *(*create_name)(struct dentry *dir, const char *name, size_t len, u32 mode);
+	int	(*setattr)(struct inode *inode, const struct iattr *a);	/* told before it is done; an error ends it. NULL: always fine */
 	/* kmalloc'd target string; ERR_PTR. proc's exe/fd/cwd links use follow instead. */
 	char	*(*readlink)(struct inode *inode);
 	/* Magic links: jump straight to a dentry. */
@@ -148,6 +160,12 @@ struct inode_ops {
 	int	(*fallocate)(struct inode *inode, int mode, loff_t off, loff_t len);	/* inode lock held; arguments checked */
 	u64	(*blocks)(struct inode *inode);				/* st_blocks; NULL: pages in the mapping */
 };
+
+/* New attributes: those that @valid names. */
+#define ATTR_MODE	1u
+#define ATTR_OWNER	2u		/* uid and gid */
+#define ATTR_MTIME	4u
+struct iattr { u32 valid, mode, uid, gid; u64 mtime; };
 
 struct path { struct mount *mnt; struct dentry *dentry; };	/* both counted */
 
@@ -246,6 +264,18 @@ struct super_block {
 	struct refcount		 refs;
 	u32			 flags;		/* MS_* of the whole file system */
 	int			(*remount)(struct super_block *sb, const char *options);	/* new limits; NULL: options are refused */
+	int			(*sync)(struct super_block *sb);	/* syncfs and umount; NULL: writeback_sync(). Killable */
+	void			(*unmounted)(struct super_block *sb);	/* the last mount is gone: what is dirty now is lost. Does not wait for anybody */
+	u32			 nr_mounts;	/* A */
+	struct mutex		 rename_lock;	/* LOCK_RENAME: one rename between directories at a time */
+	bool			 weak_names;	/* I  a dentry is in the tree only while it is used; ops->lookup_name */
+	/*
+	 * I  The store is a process, which may take for ever. So: folio locks are waited for killably, dirty pages are counted against a
+	 * limit of their own, a file with dirty pages is not evicted, and sync does not wait for it.
+	 */
+	bool			 served;
+	bool			 store_away;	/* A  served: nobody is there to write to, so the flusher passes by */
+	s64			 unwritten;	/* A  served: pages dirty or under write-back */
 };
 
 struct statfs64 {		/* Linux x86-64 struct statfs */
@@ -270,7 +300,7 @@ struct dentry {
 	struct refcount		 refs;
 	struct dentry		*parent;	/* D (changes in rename, also under LOCK_RENAME); root: itself */
 	struct inode		*inode;		/* counted; NULL: negative (never stays in the tree) */
-	struct list_head	 sibling;	/* D  linked iff it is in the tree, which then holds one reference */
+	struct list_head	 sibling;	/* D  linked iff it is in the tree, which then holds one reference (weak_names: none) */
 	struct dentry		*hash_next;	/* D  chain of the parent's buckets */
 	u64			 cookie;	/* D  position of this name in its directory, for getdents; grows along the list */
 	struct list_head	 children;	/* own lock; also stable under inode->lock of this directory in any mode */
@@ -432,5 +462,11 @@ struct inode *pseudo_inode(struct super_block *sb, u32 mode);	/* owned by root, 
 void vfs_init(void);			/* root ramfs, devfs, proc, sys; fs_context and stdin.. of pid 1 come later */
 int initramfs_unpack(const void *data, size_t len);	/* concatenated cpio newc archives; 0 or -EINVAL after a message */
 void devtmpfs_mount_early(void);	/* devtmpfs on /dev, if the initramfs has that directory: pid 1 needs /dev/console */
+
+/* mm/mapping.h: is the store of this file a process? See struct super_block. */
+static inline bool mapping_is_served(const struct mapping *m)
+{
+	return m->host->sb->served;
+}
 
 #endif

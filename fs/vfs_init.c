@@ -5,6 +5,7 @@ void vfs_init(void)
 {
 	ramfs_init();
 	delayfs_init();
+	serverfs_init();
 	mount_init();
 	fs_context_init();
 	file_init();

@@ -45,6 +45,7 @@
 	X(LOCK_UNIX_NAMES,	SPIN,  ON,  "fs/unix_names.c: table of bound sockets")			\
 	X(LOCK_UNIX,		SPIN,  ON,  "fs/unix.c: queue and state of one socket")			\
 	X(LOCK_FAMILY_IDS,	SPIN,  ON,  "fs/socket_family.c: sockets by id, and the server of a family")	\
+	X(LOCK_SERVER_NODES,	SPIN,  ON,  "fs/serverfs.c: the server of one mount, and its inodes by node")	\
 	X(LOCK_PORT,		SPIN,  ON,  "kernel/port.c: calls and servers of one port")		\
 	X(LOCK_PORT_LENT,	SPIN,  ON,  "kernel/port_lent.c: a copy against the end of the loan")	\
 	X(LOCK_FILE_LOCKS,	SPIN,  ON,  "fs/locks.c: advisory locks of one inode")			\

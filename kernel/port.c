@@ -220,6 +220,7 @@ void port_call_init(struct port_call *call)
 	call->payload = NULL;
 	call->lent = NULL;
 	call->replied = NULL;
+	call->of = NULL;
 	call->caller = current;
 	call->pid = (u32)proc->tgid;
 	call->uid = READ_ONCE(proc->creds.euid);
@@ -449,6 +450,24 @@ int port_receive(struct port *p, struct port_received *r, bool words_only, s64 t
 	return receive_after(p, r, words_only, timeout, NULL);
 }
 
+int port_send(struct port *p, struct port_call *call)
+{
+	int err;
+
+	call->caller = NULL;
+	preempt_disable();
+	spin_lock(&p->lock);
+	struct task *server = send_locked(p, call, &err);
+
+	spin_unlock(&p->lock);
+	if (server)
+		wake_up_state(server, TASK_INTERRUPTIBLE);
+	preempt_enable();
+	if (!err && READ_ONCE(p->polled))
+		wake_up_poll(&p->wait, POLLIN | POLLRDNORM);
+	return err;
+}
+
 /* -- replying -- */
 
 static bool fits(const struct port_call *call, const struct port_payload *payload)
@@ -459,7 +478,21 @@ static bool fits(const struct port_call *call, const struct port_payload *payloa
 /* What a reply says. */
 struct answer { u64 token; int result; const u64 *word; struct port_payload *payload; };
 
-/* 0 and the task to wake, for as long as preemption is off; -ESRCH, -EMSGSIZE. */
+/* Off the lists, with result and answer in place. Lock held. */
+static void done_locked(struct port_call *call)
+{
+	if (!call->caller) {
+		call->state = CALL_DONE;
+		call->replied(call);		/* may free it */
+		return;
+	}
+	if (call->replied)
+		call->replied(call);
+	/* Last: from here the caller may return, and its stack with the record. */
+	__atomic_store_n(&call->state, CALL_DONE, __ATOMIC_RELEASE);
+}
+
+/* 0 and the task to wake (NULL: nobody), for as long as preemption is off; -ESRCH, -EMSGSIZE. */
 static int finish_call(struct port *p, const struct answer *a, struct task **caller)
 {
 	int err = 0;
@@ -483,10 +516,7 @@ static int finish_call(struct port *p, const struct answer *a, struct task **cal
 	*caller = call->caller;
 	if (call->lent)
 		port_lent_revoke(call->lent);
-	if (call->replied)
-		call->replied(call);
-	/* Last: from here the caller may return, and its stack with the record. */
-	__atomic_store_n(&call->state, CALL_DONE, __ATOMIC_RELEASE);
+	done_locked(call);
 unlock:
 	spin_unlock(&p->lock);
 	return err;
@@ -499,7 +529,7 @@ static int answer(struct port *p, const struct answer *a)
 	preempt_disable();
 	int err = finish_call(p, a, &caller);
 
-	if (!err)
+	if (!err && caller)
 		wake_up_state(caller, CALLER_SLEEPS);
 	preempt_enable();
 	return err;
@@ -528,10 +558,11 @@ int port_reply_receive(struct port *p, u64 token, struct port_received *r, struc
 	int err = token ? finish_call(p, &a, &caller) : -ESRCH;
 
 	if (err) {
-		preempt_enable();
 		port_payload_free(payload);
 		caller = NULL;
 	}
+	if (!caller)
+		preempt_enable();		/* a task that we hand over to stays valid without */
 	return receive_after(p, r, words_only, timeout, caller);
 }
 
@@ -573,8 +604,54 @@ static void break_call(struct port_call *call, struct list_head *orphans)
 	if (call->lent)
 		port_lent_revoke(call->lent);
 	call->result = -EPIPE;
+	if (!caller) {
+		done_locked(call);
+		return;
+	}
 	__atomic_store_n(&call->state, CALL_DONE, __ATOMIC_RELEASE);
 	wake_up_state(caller, CALLER_SLEEPS);	/* in the lock, so preemption is off: the task is still there */
+}
+
+static struct port_owner *take_owner(struct port *p)
+{
+	spin_lock(&p->lock);
+	struct port_owner *owner = list_first_entry_or_null(&p->owners, struct port_owner, node);
+
+	if (owner)
+		list_del_init(&owner->node);
+	spin_unlock(&p->lock);
+	return owner;
+}
+
+bool port_remove_owner(struct port *p, struct port_owner *owner)
+{
+	spin_lock(&p->lock);
+	bool there = !list_empty(&owner->node);
+
+	list_del_init(&owner->node);
+	spin_unlock(&p->lock);
+	if (there)
+		wake_up_poll(&p->wait, POLLHUP);
+	return there;
+}
+
+/* Those of one list. Lock held. */
+static void break_calls_locked(struct list_head *list, const void *of)
+{
+	struct port_call *call, *next;
+
+	list_for_each_entry_safe(call, next, list, node)
+		if (call->of == of && !call->one_way)
+			break_call(call, NULL);
+}
+
+void port_break_calls(struct port *p, const void *of)
+{
+	spin_lock(&p->lock);
+	break_calls_locked(&p->queue, of);
+	for (unsigned int i = 0; i < NR_TOKEN_LISTS; i++)
+		break_calls_locked(&p->delivered[i], of);
+	spin_unlock(&p->lock);
 }
 
 /* The last receiving end is closed: all who wait get EPIPE. Threads of the server that still receive hold the file, so there are none. */
@@ -597,11 +674,8 @@ static void receive_release(struct file *f)
 		port_payload_free(call->payload);
 		kfree(call);
 	}
-	while (!list_empty(&p->owners)) {	/* nobody adds to those of a dead port */
-		owner = list_first_entry(&p->owners, struct port_owner, node);
-		list_del(&owner->node);
+	while ((owner = take_owner(p)))		/* nobody adds to those of a dead port */
 		owner->died(owner);
-	}
 	port_put(p);
 }
 

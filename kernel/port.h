@@ -56,12 +56,17 @@ struct port_call {
 	int		 result;	/* P  of a DONE call: 0 or -errno */
 	u32		 room;		/* I  inline bytes that the reply may have */
 	u64		 token;		/* P  of a delivered call */
-	struct task	*caller;	/* I */
+	struct task	*caller;	/* I  NULL: nobody sleeps, replied() is all that happens */
+	const void	*of;		/* I  kernel callers: for port_break_calls(); NULL: nobody's */
 	u64		 word[FL_WORDS];	/* P  the request; of a DONE call the answer */
 	struct port_payload *payload;	/* P  the same */
 	struct port_lent *lent;		/* I  counted */
 	u32		 pid, uid, gid;	/* I */
-	void		(*replied)(struct port_call *call);	/* I  kernel callers: under the port's lock, before the caller is woken */
+	/*
+	 * I  kernel callers: under the port's lock, before the caller is woken. Without a caller it comes after result and answer are
+	 * in place, also when the server has died (-EPIPE), and the record is its owner's again.
+	 */
+	void		(*replied)(struct port_call *call);
 };
 
 struct port_owner;
@@ -96,6 +101,13 @@ int port_call(struct port *p, struct port_call *call, s64 timeout, unsigned int 
 /* Sends @call, which is kmalloc'd, and does not wait. Freed in any case. 0 or -EPIPE. Does not sleep; LOCK_PORT is taken. */
 int port_post(struct port *p, struct port_call *call);
 
+/*
+ * Sends @call, which has replied() and no caller, and does not wait. 0: replied() comes, perhaps before this returns; -EPIPE: it never
+ * will. Does not sleep; LOCK_PORT is taken.
+ */
+int port_send(struct port *p, struct port_call *call);
+void port_break_calls(struct port *p, const void *of);	/* those with this ->of end now, with -EPIPE. LOCK_PORT is taken */
+
 /* What a server gets. */
 struct port_received {
 	u64		 word[FL_WORDS];
@@ -117,6 +129,7 @@ struct port_lent *port_lent_of(struct port *p, u64 token);	/* counted; NULL: no 
 /* A kernel user of the port's end (server-backed sockets): died() is called once, without locks, when the last receiving end closes. */
 struct port_owner { struct list_head node; void (*died)(struct port_owner *owner); };
 int port_add_owner(struct port *p, struct port_owner *owner);	/* 0, -EPIPE: dead already */
+bool port_remove_owner(struct port *p, struct port_owner *owner);	/* false: too late, died() is on its way or has been */
 
 struct port_payload *port_payload_alloc(u32 len);	/* NULL: no memory */
 void port_payload_free(struct port_payload *payload);	/* NULL is fine. May sleep: drops the files */

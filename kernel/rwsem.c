@@ -238,6 +238,11 @@ int down_write_killable(struct rwsem *sem)
 	return lock_common(sem, true, TASK_KILLABLE, false);
 }
 
+int down_write_nested_killable(struct rwsem *sem)
+{
+	return lock_common(sem, true, TASK_KILLABLE, true);
+}
+
 bool down_read_trylock(struct rwsem *sem)
 {
 	if (!try_read(sem))

@@ -28,6 +28,7 @@ void up_read(struct rwsem *sem);
 void down_write(struct rwsem *sem);
 void down_write_nested(struct rwsem *sem);
 int __must_check down_write_killable(struct rwsem *sem);
+int __must_check down_write_nested_killable(struct rwsem *sem);
 bool down_write_trylock(struct rwsem *sem);
 void up_write(struct rwsem *sem);
 void downgrade_write(struct rwsem *sem);

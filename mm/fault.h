@@ -26,7 +26,8 @@ typedef unsigned int vm_fault_t;
 #define VM_FAULT_ERROR	(VM_FAULT_OOM | VM_FAULT_SIGBUS | VM_FAULT_SIGSEGV | VM_FAULT_HWPOISON | VM_FAULT_HWPOISON_LARGE | VM_FAULT_FALLBACK)
 
 /*
- * RETRY (without RETRY_NOWAIT): not resolved. COMPLETED: resolved. In both the callee has dropped the lock that the
+ * RETRY (without RETRY_NOWAIT): not resolved. COMPLETED: resolved, or with an error bit failed for good (a page that could not be read).
+ * In both the callee has dropped the lock that the
  * caller entered with (per-VMA or mmap), and the VMA may be gone. With any other result the caller still holds it.
  */
 #define VM_FAULT_DROPPED	(VM_FAULT_RETRY | VM_FAULT_COMPLETED)

@@ -257,13 +257,25 @@ static int read_locked_page(struct mapping *m, struct page *page)
 	return err;
 }
 
+/* Whoever has the lock may be waiting for a server. Then the wait ends with a fatal signal: -EINTR. */
+static int lock_page_of(const struct mapping *m, struct page *page)
+{
+	if (unlikely(mapping_is_served(m)))
+		return lock_page_killable(page);
+	lock_page(page);
+	return 0;
+}
+
 struct page *mapping_get_page_locked(struct mapping *m, u64 index)
 {
 	for (;;) {
 		struct page *page = mapping_find_get(m, index);
 
 		if (page) {
-			lock_page(page);
+			if (unlikely(lock_page_of(m, page))) {
+				put_page(page);
+				return ERR_PTR(-EINTR);
+			}
 			if (unlikely(page->mapping != m)) {
 				unlock_page(page);
 				put_page(page);
@@ -409,10 +421,16 @@ ssize_t mapping_write(struct mapping *m, loff_t pos, struct iov_iter *from)
 
 /* -- mapped files -- */
 
+static vm_fault_t read_failed(int err)
+{
+	return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+}
+
 /*
- * The page has to come from a disk, which takes long. The first time the fault's lock is dropped for that: the page is
- * brought into the cache, and the access comes back with TRIED to find it there (and count as a major fault). Only
- * if it is gone again by then, or could not be read, is it read with the lock held, so that errors reach somebody.
+ * The page has to come from a disk, which takes long. The fault's lock is dropped for that: the page is brought into the
+ * cache, and the access comes back with TRIED to find it there (and count as a major fault). If it could not be read the fault
+ * ends here, with the error and without the lock. Only if it is gone again by the second time is it read with the lock held, but
+ * never from a server, which may take for ever: there each turn follows a page that has come.
  */
 static vm_fault_t fault_read_page(struct vm_fault *vmf)
 {
@@ -420,20 +438,26 @@ static vm_fault_t fault_read_page(struct vm_fault *vmf)
 	u64 index = vmf->pgoff;
 
 	vm_count(VM_pgmajfault);
-	if (vmf_may_drop_lock(vmf) && !(vmf->flags & FAULT_FLAG_TRIED)) {
+	bool served = mapping_is_served(m);
+
+	if (vmf_may_drop_lock(vmf) && (served || !(vmf->flags & FAULT_FLAG_TRIED))) {
 		struct file *pin = vmf->vma->file;
 
 		file_get(pin);
 		release_fault_lock(vmf->vma, vmf->flags);
 		struct page *page = mapping_get_page(m, index);
+		file_put(pin);
+		if (IS_ERR(page) && PTR_ERR(page) != -EINTR)
+			return VM_FAULT_COMPLETED | read_failed((int)PTR_ERR(page));
 		if (!IS_ERR(page))
 			put_page(page);
-		file_put(pin);
 		return VM_FAULT_RETRY | VM_FAULT_MAJOR;
 	}
+	if (served)
+		return vmf->flags & FAULT_FLAG_RETRY_NOWAIT ? VM_FAULT_RETRY : VM_FAULT_SIGBUS;
 	struct page *page = mapping_get_page_locked(m, index);
 	if (IS_ERR(page))
-		return PTR_ERR(page) == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+		return read_failed((int)PTR_ERR(page));
 	vmf->page = page;
 	return VM_FAULT_LOCKED | VM_FAULT_MAJOR;
 }

@@ -73,8 +73,10 @@ static int gup_fault(struct vma *vma, uintptr_t addr, unsigned int foll, unsigne
 		flags |= FAULT_FLAG_REMOTE;
 
 	vm_fault_t ret = call_fault_handler(FAULT_SITE_GUP, vma, addr, flags);
-	if (ret & VM_FAULT_ERROR)
+	if (ret & VM_FAULT_ERROR) {
+		*locked = !(ret & VM_FAULT_DROPPED);
 		return fault_errno(ret);
+	}
 	if (ret & VM_FAULT_COMPLETED) {
 		*locked = false;
 		return 0;
@@ -227,12 +229,14 @@ int fixup_user_fault(struct mm *mm, uintptr_t addr, unsigned int flags, bool *un
 		if ((flags & FAULT_FLAG_KILLABLE) && fatal_signal_pending())
 			return -EINTR;
 		vm_fault_t ret = call_fault_handler(FAULT_SITE_FIXUP, vma, addr, flags);
+		if (ret & VM_FAULT_DROPPED) {
+			mmap_read_lock(mm);
+			*unlocked = true;
+		}
 		if (ret & VM_FAULT_ERROR)
 			return fault_errno(ret);
 		if (!(ret & VM_FAULT_DROPPED))
 			return 0;
-		mmap_read_lock(mm);
-		*unlocked = true;
 		if (ret & VM_FAULT_COMPLETED)
 			return 0;		/* done; to fault once more would be wrong (B10) */
 		flags |= FAULT_FLAG_TRIED;

@@ -53,11 +53,13 @@ struct mapping {
 	s64			 writable_maps;	/* A  VM_SHARED|VM_MAYWRITE VMAs, counted by mm/vma.c; < 0: denied by F_SEAL_WRITE, set only from 0 */
 	bool			 is_shmem;	/* I  counts as shmem, survives as RAM */
 	bool			 is_hugetlb;	/* I  huge pages, indexed in their own size; counted by their pool alone */
-	struct list_head	 dirty_node;	/* LOCK_MAPPING_DIRTY  linked while nr_dirty or nr_writeback > 0 */
+	/* LOCK_MAPPING_DIRTY  linked while nr_dirty or nr_writeback > 0. Served: and until mapping_release_clean(); counts host and its sb */
+	struct list_head	 dirty_node;
 	u64			 sync_seq;	/* LOCK_MAPPING_DIRTY  the last writeback_sync() that came by */
 	u64			 nr_dirty;	/* T  pages with RADIX_DIRTY; only where mapping_tracks_dirty() */
 	u64			 nr_writeback;	/* T  pages with RADIX_WRITEBACK */
 	int			 wb_error;	/* A  first write-back error, reported once by fsync */
+	u32			 nr_returned;	/* A  how often a page has come back unwritten, and stayed dirty */
 };
 
 void mapping_init(struct mapping *m, struct inode *host, const struct mapping_ops *ops);
@@ -93,6 +95,8 @@ ssize_t mapping_write(struct mapping *m, loff_t pos, struct iov_iter *from);
  * already changed (truncate). even_cows: private copies go too (truncate and punch, A36). inode lock held. Sleeps.
  */
 void truncate_mapping_range(struct mapping *m, loff_t start, loff_t end, bool even_cows);
+/* A file with a store grows to @new_size: what a mapping has written beyond its end, in its last page, must not appear. inode lock held. Sleeps. */
+void zero_beyond_end(struct mapping *m, u64 new_size);
 void unmap_mapping_range(struct mapping *m, u64 first_index, u64 nr, bool even_cows);
 /* Clean pages [first, end) that nobody maps or uses leave the cache; their contents are in the store. Not those of RAM files. Sleeps. */
 void mapping_drop_clean(struct mapping *m, u64 first, u64 end);
@@ -101,6 +105,12 @@ void balance_dirty_pages(struct mapping *m);		/* throttle the writer; sleeps kil
 /* For write_page: the page is on its way / has arrived (err: -EIO...). Task context, may be different tasks. */
 void page_start_writeback(struct page *page);
 void page_end_writeback(struct page *page, int err);
+/* In place of page_end_writeback(): nobody has written it, it is dirty as before. @told: whoever waits for it to be safe gets EIO. */
+void page_return_unwritten(struct page *page, bool told);
+/* Waits until pages [first, last] are not under write-back. 0 or -EINTR (only a fatal signal). */
+int mapping_wait_writeback(struct mapping *m, u64 first, u64 last);
+void mapping_release_clean(struct mapping *m);	/* served: lets go of a file that has nothing left to write. May sleep */
+void writeback_kick(void);			/* a store that was away is back */
 int mapping_check_error(struct mapping *m);		/* the first write-back error since the last call, for fsync and msync */
 int writeback_sync(struct super_block *sb);		/* sync, syncfs: all that is dirty now, of @sb or (NULL) of all. 0 or -EINTR */
 void writeback_init(void);				/* starts the flusher thread; after the scheduler */

@@ -54,6 +54,29 @@ void truncate_mapping_range(struct mapping *m, loff_t start, loff_t end, bool ev
 		zero_edge(m, (loff_t)(last << PAGE_SHIFT), end);
 }
 
+void zero_beyond_end(struct mapping *m, u64 new_size)
+{
+	u64 old = m->host->size;
+	struct page *page = old & ~PAGE_MASK ? mapping_find_get(m, old >> PAGE_SHIFT) : NULL;
+
+	if (!page)
+		return;				/* what is stored ends with zeros */
+	put_page(page);
+	truncate_mapping_range(m, (loff_t)old, (loff_t)min(new_size, ALIGN_UP(old, PAGE_SIZE)), false);
+}
+
+/*
+ * A page that is being read is locked for as long as that takes, by a server perhaps for ever. One that was read after its
+ * file was cut holds zeros there, so to leave it when we are killed harms nobody. What is up to date is locked for a short time only.
+ */
+static bool lock_page_to_remove(const struct mapping *m, struct page *page)
+{
+	if (mapping_is_served(m) && !page_test(page, PG_uptodate))
+		return !lock_page_killable(page);
+	lock_page(page);
+	return true;
+}
+
 static void remove_pages(struct mapping *m, u64 first, u64 last)
 {
 	u64 index = first;
@@ -64,7 +87,10 @@ static void remove_pages(struct mapping *m, u64 first, u64 last)
 			put_page(page);
 			return;
 		}
-		lock_page(page);
+		if (!lock_page_to_remove(m, page)) {
+			put_page(page);
+			return;
+		}
 		if (page->mapping == m && page->index == index) {
 			wait_on_page_writeback(page);
 			if (page_mapcount(page))
@@ -108,8 +134,8 @@ static void zero_edge(struct mapping *m, loff_t start, loff_t end)
 	if (start == end)
 		return;
 	page = mapping_find_get(m, index);
-	if (!page && !(m->ops && m->ops->read_page))
-		return;				/* a hole is zeros already */
+	if (!page && (!(m->ops && m->ops->read_page) || mapping_is_served(m)))
+		return;				/* a hole is zeros already, and so is what a server has cut */
 	if (page)
 		put_page(page);
 	page = mapping_get_page_locked(m, index);

@@ -15,6 +15,11 @@
  * The state of a page is in its flags, and again in the tags of the radix tree, where it can be found. Both change
  * together under tree_lock.
  *
+ * Served files. A store that is a process may stop for ever, and must not take others along: its pages do not count against
+ * the limit of everybody but against one of their own for each mount (super_block.unwritten), nobody waits for it but those
+ * who use it, and they killably. Its inode table does not hold files, so a file with something to write holds itself: being
+ * in the list of dirty mappings counts, and the flusher lets go (mapping_release_clean).
+ *
  * The rule that is easy to break: a page is made read-only in every mapping, and flushed from every TLB, before its
  * dirty flag is cleared, and that before its contents are read for writing. The other way round a write could fall
  * between and stay in a page that counts as clean.
@@ -50,6 +55,7 @@ static struct {
 	struct wait_queue flusher;	/* the flusher sleeps here */
 	struct wait_queue progress;	/* throttled writers; woken when pages have been written */
 	u64		 waited_ns;	/* A  sum, for balance_dirty_wait_ms */
+	s64		 served;	/* A  pages of served files, dirty or under write-back */
 } wb = {
 	.lock = SPINLOCK_INIT(LOCK_MAPPING_DIRTY),
 	.mappings = LIST_HEAD_INIT(wb.mappings),
@@ -67,6 +73,12 @@ static void list_mapping(struct mapping *m)
 	if (likely(unwritten == !list_empty(&m->dirty_node)))	/* changes only under our tree_lock */
 		return;
 
+	if (mapping_is_served(m)) {
+		if (!unwritten)
+			return;				/* mapping_release_clean() takes it out */
+		inode_get(m->host);
+		refcount_inc(&m->host->sb->refs);
+	}
 	unsigned long flags = spin_lock_irqsave(&wb.lock);
 	bool first = list_empty(&wb.mappings);
 
@@ -77,6 +89,39 @@ static void list_mapping(struct mapping *m)
 	spin_unlock_irqrestore(&wb.lock, flags);
 	if (unwritten && first)
 		wake_up(&wb.flusher);
+}
+
+/* Pages of @m that are dirty or under write-back have become @n more. */
+static void count_served(struct mapping *m, s64 n)
+{
+	if (likely(!mapping_is_served(m)))
+		return;
+	__atomic_fetch_add(&m->host->sb->unwritten, n, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&wb.served, n, __ATOMIC_RELAXED);
+}
+
+/* Never with a lock that eviction could want. */
+void mapping_release_clean(struct mapping *m)
+{
+	if (!mapping_is_served(m) || list_empty(&m->dirty_node))
+		return;
+	struct inode *host = m->host;
+	struct super_block *sb = host->sb;
+
+	spin_lock(&m->tree_lock);
+	bool clean = !m->nr_dirty && !m->nr_writeback && !list_empty(&m->dirty_node);
+
+	if (clean) {
+		unsigned long flags = spin_lock_irqsave(&wb.lock);
+
+		list_del_init(&m->dirty_node);
+		spin_unlock_irqrestore(&wb.lock, flags);
+	}
+	spin_unlock(&m->tree_lock);
+	if (clean) {
+		inode_put(host);
+		super_put(sb);
+	}
 }
 
 /* The folio lock or the lock of an entry that maps the page keeps page->mapping in place. */
@@ -93,6 +138,7 @@ bool __mapping_mark_dirty(struct page *page)
 		radix_tag_set(&m->pages, page->index, RADIX_DIRTY);
 		vm_count(VM_nr_dirty);
 		m->nr_dirty++;
+		count_served(m, 1);
 		list_mapping(m);
 	}
 	spin_unlock(&m->tree_lock);
@@ -108,6 +154,7 @@ static bool clear_dirty(struct mapping *m, struct page *page)
 		radix_tag_clear(&m->pages, page->index, RADIX_DIRTY);
 		vm_count_add(VM_nr_dirty, -1);
 		m->nr_dirty--;
+		count_served(m, -1);
 		list_mapping(m);
 	}
 	spin_unlock(&m->tree_lock);
@@ -140,6 +187,7 @@ void page_start_writeback(struct page *page)
 	BUG_ON(twice);
 	radix_tag_set(&m->pages, page->index, RADIX_WRITEBACK);
 	m->nr_writeback++;
+	count_served(m, 1);
 	list_mapping(m);
 	vm_count(VM_nr_writeback);
 	spin_unlock(&m->tree_lock);
@@ -161,6 +209,7 @@ void page_end_writeback(struct page *page, int err)
 	spin_lock(&m->tree_lock);
 	radix_tag_clear(&m->pages, page->index, RADIX_WRITEBACK);
 	m->nr_writeback--;
+	count_served(m, -1);
 	list_mapping(m);
 	spin_unlock(&m->tree_lock);
 	vm_count_add(VM_nr_writeback, -1);
@@ -171,18 +220,29 @@ void page_end_writeback(struct page *page, int err)
 	put_page(page);
 }
 
+/* The page is dirty again before it counts as written, so there is no moment in which the file has nothing to write. */
+void page_return_unwritten(struct page *page, bool told)
+{
+	if (told)
+		__atomic_fetch_add(&page->mapping->nr_returned, 1, __ATOMIC_RELAXED);
+	mapping_mark_dirty(page);	/* write-back keeps page->mapping in place */
+	page_end_writeback(page, 0);
+}
+
 int mapping_check_error(struct mapping *m)
 {
 	return READ_ONCE(m->wb_error) ? __atomic_exchange_n(&m->wb_error, 0, __ATOMIC_RELAXED) : 0;
 }
 
-/* @page is referenced. Not dirty any more, or of another file by now: nothing to do. Sleeps. */
+/* @page is referenced. Not dirty any more, or of another file by now: nothing to do. Sleeps, killably. */
 static void write_one_page(struct mapping *m, struct page *page, bool wait)
 {
-	lock_page(page);
+	int killed = 0;
+
+	lock_page(page);		/* the page is up to date: nobody who has it locked waits for a server */
 	if (page->mapping == m && page_test(page, PG_dirty) && page_test(page, PG_writeback) && wait)
-		wait_on_page_writeback(page);
-	if (page->mapping != m || !page_test(page, PG_dirty) || page_test(page, PG_writeback)) {
+		killed = wait_on_page_writeback_killable(page);
+	if (killed || page->mapping != m || !page_test(page, PG_dirty) || page_test(page, PG_writeback)) {
 		unlock_page(page);
 		return;
 	}
@@ -217,7 +277,7 @@ static u64 write_pages(struct mapping *m, u64 first, u64 last, u64 max, bool wai
 	return index;
 }
 
-static int wait_for_writeback(struct mapping *m, u64 first, u64 last)
+int mapping_wait_writeback(struct mapping *m, u64 first, u64 last)
 {
 	struct page *page;
 
@@ -240,13 +300,19 @@ int mapping_writeback_range(struct mapping *m, loff_t start, loff_t end, bool wa
 
 	if (!mapping_tracks_dirty(m) || start >= end)
 		return 0;
+	u32 returned = __atomic_load_n(&m->nr_returned, __ATOMIC_RELAXED);
+
 	write_pages(m, first, last, ~0ul, wait);
 	if (fatal_signal_pending())
 		return -EINTR;
 	if (!wait)
 		return 0;
-	int err = wait_for_writeback(m, first, last);
-	return err ? err : mapping_check_error(m);
+	int err = mapping_wait_writeback(m, first, last);
+
+	if (err)
+		return err;
+	err = mapping_check_error(m);
+	return !err && __atomic_load_n(&m->nr_returned, __ATOMIC_RELAXED) != returned ? -EIO : err;
 }
 
 /* -- limits -- */
@@ -266,9 +332,18 @@ static u64 background_pages(void)
 	return min(pages, limit_pages() / 2);
 }
 
+/* Of everybody but served files. The counters are read one after the other: a sum below zero is none. */
 static u64 unwritten_pages(void)
 {
-	return (u64)(vm_counter_read(VM_nr_dirty) + vm_counter_read(VM_nr_writeback));
+	s64 n = vm_counter_read(VM_nr_dirty) + vm_counter_read(VM_nr_writeback) - __atomic_load_n(&wb.served, __ATOMIC_RELAXED);
+
+	return n > 0 ? (u64)n : 0;
+}
+
+/* How much one served mount may have unwritten. */
+static u64 served_limit(void)
+{
+	return max(limit_pages() / 16, 8ul);
 }
 
 /*
@@ -305,10 +380,43 @@ static void account_wait(u64 ns)
 	vm_count_add(VM_balance_dirty_wait_ms, (s64)((before + ns) / NSEC_PER_MSEC - before / NSEC_PER_MSEC));
 }
 
+void writeback_kick(void)
+{
+	kick_flusher();
+}
+
+static bool served_may_go_on(const struct super_block *sb)
+{
+	return READ_ONCE(sb->unwritten) <= (s64)served_limit();
+}
+
+/* The same for a served file: against the limit of its mount, counted page by page, for it is small. */
+static void balance_served(struct super_block *sb)
+{
+	if (READ_ONCE(sb->unwritten) > (s64)served_limit() / 2 && !READ_ONCE(sb->store_away))
+		kick_flusher();
+	if (served_may_go_on(sb))
+		return;
+	u64 start = ktime_get_ns();
+
+	while (!served_may_go_on(sb) && !fatal_signal_pending()) {
+		if (!READ_ONCE(sb->store_away))
+			kick_flusher();
+		(void)__wait_event(&wb.progress, served_may_go_on(sb), TASK_KILLABLE, false, THROTTLE_POLL_NS);
+	}
+	account_wait(ktime_get_ns() - start);
+}
+
 /* Called after a page of @m became dirty, with no lock that the flusher or munmap could want. Sleeps, killably. */
 void balance_dirty_pages(struct mapping *m)
 {
-	if (!mapping_tracks_dirty(m) || likely(!time_to_check()))
+	if (!mapping_tracks_dirty(m))
+		return;
+	if (mapping_is_served(m)) {
+		balance_served(m->host->sb);
+		return;
+	}
+	if (likely(!time_to_check()))
 		return;
 
 	u64 unwritten = unwritten_pages();
@@ -409,8 +517,10 @@ int writeback_sync(struct super_block *sb)
 	while (!err && next_to_sync(sb, &m)) {
 		if (!m)
 			continue;
-		write_pages(m, 0, ~0ul, ~0ul, true);
-		err = wait_for_writeback(m, 0, ~0ul);
+		bool wait = !mapping_is_served(m);		/* everybody's sync; a served mount has its own */
+
+		write_pages(m, 0, ~0ul, ~0ul, wait);
+		err = wait ? mapping_wait_writeback(m, 0, ~0ul) : 0;
 		put_mapping(m);
 		if (fatal_signal_pending())
 			err = -EINTR;
@@ -443,9 +553,12 @@ static bool flush_round(void)
 
 		if (!m)
 			continue;
-		write_pages(m, 0, ~0ul, FLUSH_TURN, false);
+		if (!mapping_is_served(m) || !READ_ONCE(m->host->sb->store_away)) {
+			write_pages(m, 0, ~0ul, FLUSH_TURN, false);
+			found = true;
+		}
+		mapping_release_clean(m);
 		put_mapping(m);
-		found = true;
 	}
 	return found;
 }
@@ -458,7 +571,7 @@ static int flusher_thread(void *arg)
 		(void)__wait_event(&wb.flusher, READ_ONCE(wb.kicked), TASK_UNINTERRUPTIBLE, false, FLUSH_PERIOD_NS);
 		bool kicked = READ_ONCE(wb.kicked);
 		WRITE_ONCE(wb.kicked, false);
-		while (flush_round() && kicked && vm_counter_read(VM_nr_dirty) > (s64)background_pages())
+		while (flush_round() && kicked && vm_counter_read(VM_nr_dirty) - READ_ONCE(wb.served) > (s64)background_pages())
 			;
 	}
 	return 0;

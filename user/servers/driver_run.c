@@ -1,11 +1,12 @@
 /*
  * driver-run: opens what a ring-3 server may use, gives up every right, and becomes the server.
  *
- *	driver-run [--pci VENDOR:DEVICE]... [--family N]... [--uid USER] [--own DIRECTORY]... -- PROGRAM [ARGUMENT]...
+ *	driver-run [--pci VENDOR:DEVICE]... [--family N]... [--mount DIRECTORY] [--uid USER] [--own DIRECTORY]... -- PROGRAM [ARGUMENT]...
  *
  *	--pci		the first function with one of these ids: all its files, and a /dev/dma bound to it. Environment FL_PCI
  *			names their descriptors. No such function: the server runs without a device, FL_PCI unset
  *	--family	a port that serves this socket family; environment FL_PORT is its receiving end. One port for all of them
+ *	--mount		the same port serves the tree of files at DIRECTORY: mounted if it is not yet, else handed over from the dead predecessor
  *	--own		a directory that belongs to USER, made if it is not there: where the server may leave files
  *	--uid		who the server is. Ids, groups and capabilities of root are gone, and no program that it executes gets them back
  *
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -39,6 +41,7 @@
 static const char *ids[MAX_IDS];
 static int families[MAX_FAMILIES];
 static int nr_ids, nr_families;
+static const char *tree;
 
 __attribute__((format(printf, 1, 2), noreturn))
 static void fail(const char *format, ...)
@@ -57,7 +60,7 @@ static void fail(const char *format, ...)
 static void usage(void)
 {
 	errno = 0;
-	fail("usage: driver-run [--pci VENDOR:DEVICE]... [--family N]... [--uid USER] [--own DIRECTORY]... -- PROGRAM [ARGUMENT]...");
+	fail("usage: driver-run [--pci VENDOR:DEVICE]... [--family N]... [--mount DIRECTORY] [--uid USER] [--own DIRECTORY]... -- PROGRAM [ARGUMENT]...");
 }
 
 /* -- the device -- */
@@ -152,9 +155,27 @@ static void open_device(void)
 	setenv("FL_PCI", text, 1);
 }
 
-/* -- the families -- */
+/* -- the port -- */
 
-static void claim_families(void)
+/* A mount outlives its servers: the next one takes it over. */
+static void serve_tree(int receiver)
+{
+	struct timespec pause = { .tv_nsec = 20000000 };
+	char options[32];
+	int ret;
+
+	snprintf(options, sizeof(options), "fd=%d", receiver);
+	for (int n = 0; (ret = mount(NULL, tree, NULL, MS_REMOUNT, options)) && errno == EBUSY && n < BUSY_SECONDS * 50; n++)
+		nanosleep(&pause, NULL);
+	if (ret && errno == EINVAL) {			/* nothing of the kind is mounted there yet */
+		(void)mkdir(tree, 0755);
+		ret = mount("server", tree, "server", 0, options);
+	}
+	if (ret)
+		fail("cannot serve %s", tree);
+}
+
+static void make_port(void)
 {
 	struct timespec pause = { .tv_nsec = 20000000 };
 	char text[16];
@@ -174,6 +195,8 @@ static void claim_families(void)
 			fail("cannot claim family %d", families[i]);
 		}
 	}
+	if (tree)
+		serve_tree(fds[0]);
 	close(fds[1]);
 	snprintf(text, sizeof(text), "%d", fds[0]);
 	setenv("FL_PORT", text, 1);
@@ -215,6 +238,8 @@ int main(int argc, char **argv)
 			ids[nr_ids++] = value;
 		else if (!strcmp(argv[i], "--family") && nr_families < MAX_FAMILIES)
 			families[nr_families++] = atoi(value);
+		else if (!strcmp(argv[i], "--mount") && !tree)
+			tree = value;
 		else if (!strcmp(argv[i], "--own") && nr_own < MAX_IDS)
 			own[nr_own++] = value;
 		else if (!strcmp(argv[i], "--uid"))
@@ -232,8 +257,8 @@ int main(int argc, char **argv)
 		own_directory(own[n], who);
 	if (nr_ids)
 		open_device();
-	if (nr_families)
-		claim_families();
+	if (nr_families || tree)
+		make_port();
 	if (who)
 		become(who);
 	execv(argv[i + 1], argv + i + 1);
