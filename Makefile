@@ -293,6 +293,12 @@ map: export ADD := $(ADD)
 map: deps
 	@python3 -B tests/lib/map.py
 
+# The programs of the measurements, one by one; `make bench` and `make experiments` build what they need themselves.
+$(O)/bench/%: user/bench/%.c $(wildcard user/bench/*.h)
+	@mkdir -p $(@D)
+	@echo "  MUSL     $@"
+	@$(MUSL_CC) -static -O2 -Wall -Wextra -o $@ $<
+
 # Debian's own python3: the one that has matplotlib.
 experiments: deps
 	@EXPERIMENTS=1 tests/lib/deps.sh

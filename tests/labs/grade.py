@@ -11,6 +11,8 @@ comment of a test holds its settings, one a line, as in tests/lib/guest_tests.py
     view            looks from outside the guest (tests/labs/view.py)
     points: N       of a hidden test
 """
+import concurrent.futures
+import functools
 import glob
 import json
 import os
@@ -34,10 +36,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOO_SLOW, IN_TROUBLE = 75, 70
 KERNEL_DIRS = ("kernel", "kernel/x86", "mm", "mm/sync", "fs")		# what a submission may bring
 MAX_STUDENT_TESTS = 24
+JOBS = min(2, os.cpu_count() or 1)		# boots at a time
 
 
 class Test:
-    def __init__(self, path, points=0, what="", student=False, hidden=False):
+    def __init__(self, path, points=0, what="", student=None, hidden=False):
+        """student: the lab, if it is one of a student's own tests."""
         self.path, self.points, self.student, self.hidden = path, points, student, hidden
         self.name = os.path.splitext(os.path.basename(path))[0]
         self.settings = {}
@@ -56,11 +60,14 @@ class Test:
 
     @property
     def budget(self):
-        return min(int(self.get("budget", 400)), 400 if self.student else 100000)
+        if self.student:
+            return min(int(self.get("budget", 400)), 400)
+        # Who asks to be looked at from outside spins until the host has answered, however busy that is.
+        return min(int(self.get("budget", 400)) * (20 if self.get("view") else 1), 100000)
 
     def boot(self):
         if self.student:			# their settings are not asked: all share one kind of boot
-            return "debug", 2, "256M", ""
+            return "debug", 2, "256M", self.student.student_append
         return self.get("build", "release"), int(self.get("cpus", 2)), self.get("mem", "256M"), self.get("append", "")
 
     def seeds(self, first):
@@ -187,18 +194,42 @@ def overlay(tree, submission):
 
 # --- Running --------------------------------------------------------------------------------------------------------------
 
-def run_tests(tests, kernels, seed, programs, extra="", said=None):
-    """Each test with each of its seeds, as few boots as possible. Outcomes go to test.outcomes."""
+def at_once(function, items):
+    """[function(item)...], several at a time: each boot is one QEMU, which uses one processor."""
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        return list(pool.map(function, items))
+
+
+def run_tests(tests, kernels, seed, programs, extra="", said=None, until=None):
+    """
+    Each test with each of its seeds, as few boots as possible. Outcomes go to test.outcomes, and to `said`. When until(outcome) holds,
+    enough is known, and nothing more is run.
+    """
     boots = {}
     for t in tests:
         for s in t.seeds(seed):
             boots.setdefault((*t.boot(), s), []).append(t)
-    for (build, cpus, mem, append, s), some in sorted(boots.items()):
-        def report(test, outcome, s=s):
+
+    def run(boot):
+        (build, cpus, mem, append, s), some = boot
+        ended = False
+
+        def report(test, outcome):
+            nonlocal ended
             test.outcomes.append((s, outcome))
-            return said(test, s, outcome) if said else False
+            if said:
+                said(test, s, outcome)
+            ended = bool(until and until(outcome))
+            return ended
         words = f"{append} {extra}".strip() + (f" race.seed={s}" if build == "debug" else "")
         run_boot(some, kernels[build], build, cpus, mem, words.strip(), report, lambda t: os.path.join(programs, t.name))
+        return ended
+    if until:
+        any(run(boot) for boot in sorted(boots.items(), key=lambda b: b[0]))
+    else:
+        at_once(run, sorted(boots.items(), key=lambda b: b[0]))
+    for t in tests:
+        t.outcomes.sort(key=lambda o: o[0])
 
 
 class Part:
@@ -245,23 +276,53 @@ def bug_kernel(lab, variant=None):
         raise Trouble(f"the kernel with planted bugs does not build:\n{e}") from None
 
 
-def catches(bug, tests, kernels, seed, programs):
+def catches(lab, bug, tests, kernels, seed, programs):
     """The first of the tests that fails when the bug acts, as a list. A kernel that does not even boot with it is our mistake."""
-    fresh = [Test(t.path, student=t.student) for t in tests]
-    run_tests(fresh, kernels, seed, programs, labs.token_of(bug.number), lambda test, s, outcome: not outcome.passed)
+    fresh = [Test(t.path, student=lab) for t in tests]
+    run_tests(fresh, kernels, seed, programs, labs.token_of(bug.number), until=lambda outcome: not outcome.passed)
     if any(o.status == "boot" for t in fresh for _, o in t.outcomes):
         raise Trouble(f"planted bug {bug.number} keeps the kernel from booting")
     return [t.name for t in fresh if any(not o.passed for _, o in t.outcomes)]
 
 
-def is_copy(path, originals):
-    """Which of the public tests this one was copied from, more or less: most runs of eight tokens are also there."""
-    def runs(name):
+@functools.lru_cache(maxsize=None)
+def runs_of(path, follow=False):
+    """All runs of eight words and signs in a program, comments aside; follow: and in the files beside it that it includes."""
+    done, todo, text = set(), [path], ""
+    while todo:
+        name = todo.pop()
+        if name in done or not os.path.isfile(name):
+            continue
+        done.add(name)
         with open(name, encoding="utf-8", errors="replace") as f:
-            words = [word for kind, word, _, _ in labs.csource.tokens(f.read()) if kind in ("name", "mark", "string")]
-        return {tuple(words[i:i + 8]) for i in range(len(words) - 7)}
-    mine = runs(path)
-    return next((o for o in originals if mine and len(mine & runs(o)) > 0.6 * len(mine)), None)
+            source = re.sub(r"(?s)/\*.*?\*/|//[^\n]*", " ", f.read(1 << 20))
+        if follow:
+            todo += [os.path.join(os.path.dirname(path), i) for i in re.findall(r'(?m)^\s*#\s*include\s*"([^"/]+)"', source)]
+        text += source
+    words = re.findall(r"\w+|[^\w\s]", text)
+    return frozenset(tuple(words[i:i + 8]) for i in range(len(words) - 7))
+
+
+def is_copy(path, originals):
+    """Which of the originals this one was copied from, more or less: most of the one is in the other, whichever is longer."""
+    mine = runs_of(path, True)
+    for original in originals:
+        theirs = runs_of(original)
+        if mine and len(mine & theirs) > 0.6 * min(len(mine), max(len(theirs), 100)):
+            return original
+    return None
+
+
+def isolated(directory):
+    """The sources of a submission's tests, where nothing lies beside them that they could include."""
+    alone = os.path.join(WORK, "student-sources")
+    shutil.rmtree(alone, ignore_errors=True)
+    os.makedirs(alone)
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
+        path = os.path.join(directory, name)
+        if name.endswith((".c", ".h")) and os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) < 1 << 20:
+            shutil.copyfile(path, os.path.join(alone, name))
+    return alone
 
 
 def grade_students_tests(lab, directory, seed, variant=None, say=note):
@@ -269,17 +330,18 @@ def grade_students_tests(lab, directory, seed, variant=None, say=note):
     paths = sorted(glob.glob(os.path.join(directory, "*.c")))[:MAX_STUDENT_TESTS]
     whole = lab.student_points
     if not paths:
-        return Part("your own tests", 0, whole, "FAIL", "bugs that your tests catch", f"there are none in {os.path.basename(directory)}/")
+        return Part("your own tests", 0, whole, "FAIL", "bugs that your tests catch", "there are none in tests/student/")
     kernels, tree = bug_kernel(lab, variant)
     programs = os.path.join(WORK, "student-tests")
     shutil.rmtree(programs, ignore_errors=True)
     lines, valid = [], []
-    tests = [Test(p, student=True) for p in paths]
+    tests = [Test(p, student=lab) for p in paths]
     public = [os.path.join(lab.directory, "tests", name + ".c") for name, _, _ in lab.tests]
+    public += sorted(p for d in ("guest", "race", "stress") for p in glob.glob(os.path.join(vm.TOP, "tests", d, "*.c")))
     for t in tests:
         original = is_copy(t.path, public)
         if original:
-            lines.append(f"{t.name}: is a copy of our own {os.path.basename(original)}, so it does not count")
+            lines.append(f"{t.name}: is a copy of our own {os.path.relpath(original, vm.TOP)}, so it does not count")
             continue
         error = build_test(t, tree, programs)
         if error:
@@ -294,9 +356,13 @@ def grade_students_tests(lab, directory, seed, variant=None, say=note):
             lines += [f"{t.name}: fails on the correct kernel, so it does not count: {outcome.reason(t.budget)}", outcome.output.strip()[-600:]]
     valid.sort(key=lambda t: t.worst()[1].instructions)		# one that catches is enough: the cheap ones first
     caught = {}
-    for bug in lab.bugs:
-        caught[bug.number] = catches(bug, valid, kernels, seed, programs) if valid else []
-        say(f"  planted bug {bug.number}: {'caught by ' + caught[bug.number][0] if caught[bug.number] else 'not caught'}")
+
+    def try_bug(bug):
+        names = catches(lab, bug, valid, kernels, seed, programs) if valid else []
+        say(f"  planted bug {bug.number}: {'caught by ' + names[0] if names else 'not caught'}")
+        return names
+    for bug, names in zip(lab.bugs, at_once(try_bug, lab.bugs)):
+        caught[bug.number] = names
     n = sum(1 for names in caught.values() if names)
     for number, names in caught.items():
         lines.append(f"planted bug {number}: " + ("caught by " + ", ".join(names) if names else "not caught"))
@@ -406,7 +472,6 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
         def said(test, s, outcome):
             word = "passed" if outcome.passed else f"failed: {outcome.reason(test.budget)}"
             say(f"  {test.name}{f' (seed {s})' if len(test.seeds(seed)) > 1 else ''}: {word}")
-            return False
         run_tests(tests, kernels, seed, programs, "", said)
         seen = set()
         parts = [part_of(t, number, seen) for t in tests]
@@ -415,7 +480,7 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
             parts.append(Part("your own tests", 0, lab.student_points, "LATER", "bugs that your tests catch",
                               "graded by your course: it needs kernels with planted bugs, which are not in this tree"))
         else:
-            directory = os.path.join(submission, "tests/student") if submission else os.path.join(home, "model")
+            directory = isolated(os.path.join(submission, "tests/student")) if submission else os.path.join(home, "model")
             parts.append(grade_students_tests(lab, directory, seed, variant, say))
     return parts
 

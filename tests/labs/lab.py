@@ -9,7 +9,7 @@ a comment.
     plant PATCH                         a bug that the student is to find: applied to the tree that is handed out
     leave-out PATH...                   not in the student's tree
     test NAME POINTS TEXT               labN/tests/NAME.c; its other settings are in its first comment
-    student POINTS                      for the student's own tests, by the number of bugs that they catch
+    student POINTS [PARAMETERS]         for the student's own tests, by the number of bugs that they catch; of the kernel that runs them
     bug NUMBER PATCH TEXT               a planted bug for those: labN/bugs/PATCH, acting where lab_bug(NUMBER) says so
     variant rename OLD = NEW...         a variant calls OLD by one of these
     variant value NAME V...             @NAME@ in the patches below is one of these
@@ -52,7 +52,7 @@ class Lab:
     def __init__(self, number, directory=None):
         self.number = number
         self.directory = directory or os.path.join(LABS, f"lab{number}")
-        self.title, self.student_points = "", 0
+        self.title, self.student_points, self.student_append = "", 0, ""
         self.cuts, self.plants, self.left_out, self.tests, self.bugs = [], [], [], [], []
         self.renames, self.values, self.behaviours = [], {}, []
         path = os.path.join(self.directory, "manifest")
@@ -82,7 +82,7 @@ class Lab:
             elif what == "test":
                 self.tests.append((words[0], int(words[1]), rest.split(None, 2)[2]))
             elif what == "student":
-                self.student_points = int(words[0])
+                self.student_points, self.student_append = int(words[0]), " ".join(words[1:])
             elif what == "bug":
                 self.bugs.append(Bug(int(words[0]), words[1], rest.split(None, 2)[2]))
             elif what == "variant" and words[0] == "rename":
@@ -100,7 +100,7 @@ class Lab:
         lines = [f"title {self.title}"]
         lines += [f"test {name} {points} {text}" for name, points, text in self.tests]
         if self.student_points:
-            lines.append(f"student {self.student_points}")
+            lines.append(f"student {self.student_points} {self.student_append}".rstrip())
         return "\n".join(lines) + "\n"
 
 

@@ -175,6 +175,10 @@ static void view(const char *format, ...)
 #define view_remember(name, p)	view("remember %s %lx", (name), (unsigned long)(p))
 #define view_is(name, p)	view("is %s %lx", (name), (unsigned long)(p))
 #define view_is_not(name, p)	view("isnot %s %lx", (name), (unsigned long)(p))
+/* The same for the frame of the table in which the entry of that level stands, e.g. 2: the PMD table. */
+#define view_table_remember(name, p, level)	view("table-remember %s %lx %d", (name), (unsigned long)(p), (level))
+#define view_table_is(name, p, level)		view("table-is %s %lx %d", (name), (unsigned long)(p), (level))
+#define view_table_is_not(name, p, level)	view("table-isnot %s %lx %d", (name), (unsigned long)(p), (level))
 /* The entry of that level (4: root, 1: leaf) exists or not. */
 #define view_level(p, level, there)	view("level %lx %d %d", (unsigned long)(p), (level), (there))
 

@@ -7,6 +7,7 @@ The guest asks on its fourth serial port (tests/labs/lab_test.h), one line a que
     level VA N 0|1          the entry of level N (4: root ... 1: leaf) is there or not
     same VA VA, differ VA VA
     remember NAME VA, is NAME VA, isnot NAME VA
+    table-remember NAME VA N, table-is NAME VA N, table-isnot NAME VA N     the frame of the table in which the entry of level N stands
 
 and is answered "ok" or with what is wrong and the walk, level by level.
 """
@@ -103,6 +104,11 @@ class Walk:
     def entry(self, level):
         return next((e for l, _, _, e in self.entries if l == level), 0)
 
+    def table(self, level):
+        """The frame of the table with the entries of that level; None: there is none."""
+        upper = self.entry(level + 1)
+        return upper & FRAME if upper & PRESENT and not upper & HUGE else None
+
     def text(self):
         """The walk, decoded, on one line."""
         parts = []
@@ -154,7 +160,7 @@ class Viewer(threading.Thread):
         return reasons[0] if reasons else "no processor was found in user mode"
 
     def check(self, what, words, root):
-        va = int(words[0] if what not in ("remember", "is", "isnot") else words[1], 16)
+        va = int(words[1] if what.rpartition("-")[2] in ("remember", "is", "isnot") else words[0], 16)
         walk = Walk(self.monitor, root, va)
         if what == "page":
             if walk.leaf is None:
@@ -182,6 +188,14 @@ class Viewer(threading.Thread):
         elif what in ("is", "isnot"):
             if walk.leaf is None or (walk.frame() == self.remembered.get(words[0])) != (what == "is"):
                 return f"frame {walk.frame() or 0:#x}, remembered {self.remembered.get(words[0], 0):#x}; {walk.text()}"
+        elif what.startswith("table-"):
+            table, name = walk.table(int(words[2])), "table " + words[0]
+            if table is None:
+                return f"there is no table of level {words[2]}; {walk.text()}"
+            if what == "table-remember":
+                self.remembered[name] = table
+            elif (table == self.remembered.get(name)) != (what == "table-is"):
+                return f"the table is in frame {table:#x}, remembered {self.remembered.get(name, 0):#x}; {walk.text()}"
         else:
             raise ValueError
         return None

@@ -175,7 +175,7 @@ static bool start_and_hold(struct actor *a, const char *window, const char *mode
 		must |= sync_is(one);
 	hold(window, a->tid);
 	a->start = 1;
-	for (double end = now() + 10; !held && !a->done && now() < end; sched_yield())
+	for (double end = now() + 10; !held && !a->done && now() < end; race_relax())
 		held = is_held_now(window);
 	if (must && !held) {
 		printf("no task came to window %s\n", window);
@@ -246,7 +246,7 @@ static long puppet(struct peer *p, long (*call)(long arg), long arg)
 {
 	p->arg = arg;
 	p->call = call;
-	for (double end = now() + HANG_SECONDS; p->call; sched_yield())
+	for (double end = now() + HANG_SECONDS; p->call; race_relax())
 		if (now() >= end)
 			hang("puppet", p->pid);
 	return p->result;
