@@ -582,8 +582,8 @@ SYSCALL_DEFINE(umount2, const char __user *uname, int flags)
 
 	mount_get(m);
 	path_put(&path);
-	/* What a server has not got yet is given to it before the lock. If it cannot be: it is lost, and the log says so. */
-	if (is_root && m->sb->sync)
+	/* What a server has not got yet is given to it before the lock. If it cannot be, or with MNT_FORCE: it is lost, and the log says so. */
+	if (is_root && m->sb->sync && !(flags & MNT_FORCE))
 		(void)m->sb->sync(m->sb);
 	mutex_lock(&mount_mutex);
 	if (!is_root || !m->parent) {

@@ -75,9 +75,11 @@ static inline __attribute__((always_inline)) ssize_t transfer_at_pos(struct fd_r
 	if (!pos_is_shared(r))
 		return transfer(f, it, &f->pos);
 
-	mutex_lock(&f->pos_lock);
-	ssize_t n = transfer(f, it, &f->pos);
+	ssize_t n = mutex_lock_killable(&f->pos_lock);	/* who has it may be waiting for a server */
 
+	if (n)
+		return n;
+	n = transfer(f, it, &f->pos);
 	mutex_unlock(&f->pos_lock);
 	return n;
 }
@@ -315,8 +317,10 @@ SYSCALL_DEFINE(lseek, int fd, loff_t off, unsigned int whence)
 	} else if (f->mode & FMODE_LSEEK) {
 		bool shared = pos_is_shared(r);
 
-		if (shared)
-			mutex_lock(&f->pos_lock);
+		if (shared && mutex_lock_killable(&f->pos_lock)) {
+			fdput(r);
+			return -EINTR;
+		}
 		pos = f->ops->llseek ? f->ops->llseek(f, off, (int)whence) : generic_llseek(f, off, (int)whence);
 		if (shared)
 			mutex_unlock(&f->pos_lock);

@@ -625,10 +625,17 @@ static struct port_owner *take_owner(struct port *p)
 
 bool port_remove_owner(struct port *p, struct port_owner *owner)
 {
-	spin_lock(&p->lock);
-	bool there = !list_empty(&owner->node);
+	struct port_owner *o;
+	bool there = false;
 
-	list_del_init(&owner->node);
+	spin_lock(&p->lock);
+	list_for_each_entry(o, &p->owners, node) {
+		if (o == owner) {
+			list_del_init(&o->node);
+			there = true;
+			break;
+		}
+	}
 	spin_unlock(&p->lock);
 	if (there)
 		wake_up_poll(&p->wait, POLLHUP);

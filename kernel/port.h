@@ -129,7 +129,7 @@ struct port_lent *port_lent_of(struct port *p, u64 token);	/* counted; NULL: no 
 /* A kernel user of the port's end (server-backed sockets): died() is called once, without locks, when the last receiving end closes. */
 struct port_owner { struct list_head node; void (*died)(struct port_owner *owner); };
 int port_add_owner(struct port *p, struct port_owner *owner);	/* 0, -EPIPE: dead already */
-bool port_remove_owner(struct port *p, struct port_owner *owner);	/* false: too late, died() is on its way or has been */
+bool port_remove_owner(struct port *p, struct port_owner *owner);	/* false: too late, died() is on its way or has been, and @owner may be gone: it is not looked at */
 
 struct port_payload *port_payload_alloc(u32 len);	/* NULL: no memory */
 void port_payload_free(struct port_payload *payload);	/* NULL is fine. May sleep: drops the files */

@@ -43,6 +43,7 @@
 
 #define FLUSH_PERIOD_NS	(5 * NSEC_PER_SEC)	/* how long a page may be dirty before the flusher comes by itself */
 #define FLUSH_TURN	1024u			/* pages of one file before the next has its turn */
+#define WRITE_ROUNDS	8			/* servers that may die one after the other before fsync says so */
 #define THROTTLE_POLL_NS (10 * NSEC_PER_MSEC)	/* a waiting writer looks again at the latest after this */
 
 u64 sysctl_dirty_bytes, sysctl_dirty_background_bytes;
@@ -237,14 +238,21 @@ int mapping_check_error(struct mapping *m)
 /* @page is referenced. Not dirty any more, or of another file by now: nothing to do. Sleeps, killably. */
 static void write_one_page(struct mapping *m, struct page *page, bool wait)
 {
-	int killed = 0;
-
-	lock_page(page);		/* the page is up to date: nobody who has it locked waits for a server */
-	if (page->mapping == m && page_test(page, PG_dirty) && page_test(page, PG_writeback) && wait)
-		killed = wait_on_page_writeback_killable(page);
-	if (killed || page->mapping != m || !page_test(page, PG_dirty) || page_test(page, PG_writeback)) {
-		unlock_page(page);
-		return;
+	/*
+	 * What is under write-back is waited for without the folio lock: a server may take for ever, and the next who wants the lock may
+	 * be the flusher, whom everybody needs. For the same reason nobody who has the lock of a page that is up to date waits for one.
+	 */
+	for (;;) {
+		if (page_test(page, PG_writeback) && (!wait || wait_on_page_writeback_killable(page)))
+			return;
+		lock_page(page);
+		if (page->mapping != m || !page_test(page, PG_dirty)) {
+			unlock_page(page);
+			return;
+		}
+		if (!page_test(page, PG_writeback))
+			break;
+		unlock_page(page);	/* somebody has written it, and somebody has made it dirty again: that was after our caller's write */
 	}
 	page_mkclean(page);
 	race_window("writeback_cleaned");
@@ -300,19 +308,25 @@ int mapping_writeback_range(struct mapping *m, loff_t start, loff_t end, bool wa
 
 	if (!mapping_tracks_dirty(m) || start >= end)
 		return 0;
-	u32 returned = __atomic_load_n(&m->nr_returned, __ATOMIC_RELAXED);
+	for (int round = 0; ; round++) {
+		u32 returned = __atomic_load_n(&m->nr_returned, __ATOMIC_RELAXED);
 
-	write_pages(m, first, last, ~0ul, wait);
-	if (fatal_signal_pending())
-		return -EINTR;
-	if (!wait)
-		return 0;
-	int err = mapping_wait_writeback(m, first, last);
+		write_pages(m, first, last, ~0ul, wait);
+		if (fatal_signal_pending())
+			return -EINTR;
+		if (!wait)
+			return 0;
+		int err = mapping_wait_writeback(m, first, last);
 
-	if (err)
-		return err;
-	err = mapping_check_error(m);
-	return !err && __atomic_load_n(&m->nr_returned, __ATOMIC_RELAXED) != returned ? -EIO : err;
+		if (err)
+			return err;
+		err = mapping_check_error(m);
+		if (err || __atomic_load_n(&m->nr_returned, __ATOMIC_RELAXED) == returned)
+			return err;
+		/* A server died with some of the pages. If there is another one by now it gets them. */
+		if (READ_ONCE(m->host->sb->store_away) || round == WRITE_ROUNDS)
+			return -EIO;
+	}
 }
 
 /* -- limits -- */

@@ -28,7 +28,7 @@ def build():
     out = os.path.join(TOP, "build", "bench")
     os.makedirs(out, exist_ok=True)
     exe = os.path.join(out, "cost")
-    src = [os.path.join(TOP, "user", "bench", name) for name in ("cost.c", "cost_uffd.c", "cost_huge.c")]
+    src = [os.path.join(TOP, "user", "bench", name) for name in ("cost.c", "cost_uffd.c", "cost_huge.c", "cost_server.c")]
     newest = max(os.path.getmtime(f) for f in src + [os.path.join(TOP, "user", "bench", "cost.h")])
     if not os.path.exists(exe) or os.path.getmtime(exe) < newest:
         subprocess.check_call(["musl-gcc", "-static", "-O2", "-Wall", "-Wextra", "-o", exe, *src])

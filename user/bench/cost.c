@@ -331,6 +331,8 @@ static const struct row {
 	{ "unix_round_trip",		run_unix,		1000,	NOTHING, 0 },
 	{ "port_round_trip",		run_port,		4000,	NOTHING, 0 },
 	{ "port_round_trip_4k",		run_port_4k,		1000,	NOTHING, 0 },
+	{ "served_page_in",		run_served_page_in,	1000,	NOTHING, 0 },
+	{ "served_stat",		run_served_stat,	1000,	NOTHING, 0 },
 	{ "mmap_touch_munmap_16k",	run_map_touch_unmap,	1000,	CLEAR, 4 },
 	{ "fork_exit_wait",		run_fork,		100,	NOTHING, 0 },
 	{ "uffd_missing_copy",		run_uffd_missing,	1000,	NOTHING, 0 },

@@ -28,6 +28,8 @@ uint64_t run_uffd_wp(unsigned long n);
 uint64_t run_uffd_minor(unsigned long n);
 uint64_t run_uffd_register(unsigned long n);
 uint64_t run_huge_refault(unsigned long n);
+uint64_t run_served_page_in(unsigned long n);
+uint64_t run_served_stat(unsigned long n);
 uint64_t run_huge_map_touch_unmap(unsigned long n);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * memfs: a file system in ring 3, the example for servers of files (user/include/fl_fs.h, docs/servers.md).
  *
- *	driver-run --own /run/memfs --mount /srv --uid netd -- /sbin/memfs /run/memfs/image
+ *	driver-run --own /run/memfs --mount /srv --uid memfs -- /sbin/memfs /run/memfs/image
  *
  * Its memory is a mapped file, the image, so that what it knows survives it: kill it at any instruction, and the next one goes on.
- * That is the whole difficulty, and the rule that is easy to break: every change becomes valid by one store, its last.
+ * The rule that is easy to break: every change becomes valid by one store, its last.
  *
- *	a node exists		when its mode is not 0		rename		when the journal is marked valid: it is done again at the start
- *	a block is of a file	when its tag is set		truncate	when the size is stored: blocks behind it are dropped at the start
+ *	a node exists		when its mode is not 0		rename		when the journal is valid: done again at the start
+ *	a block is of a file	when it is in the file's map	truncate	when the size is stored: blocks behind it go at the start
  *
- * The image holds only what cannot be found out from the rest of it. Tables to find things fast are made at the start, in ordinary memory.
+ * It is small so that it can be read in one go: names are found by looking at all of them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,164 +23,75 @@
 #include "user/include/fl_fs.h"
 #include "user/include/port.h"
 
-#define MAGIC	0x7366656d6c66u		/* "flmefs": a version would go here */
-#define NODES	2048u			/* node 0 is none, 1 the root */
-#define BLOCKS	8192u
-#define BLOCK	4096u
+#define NODES		1024u		/* 0 is none, 1 the root */
+#define BLOCKS		8192u		/* of all files; 0 is a hole */
+#define FILE_BLOCKS	512u		/* of one */
+#define BLOCK		4096u
 
-struct name { uint32_t parent; uint32_t len; char text[256]; };	/* parent 0: none; the node waits for FORGET */
+struct name { uint32_t parent, len; char text[256]; };	/* parent 0: no name; the node waits for FORGET */
 
-struct node {
-	uint32_t mode, generation;	/* mode 0: free */
-	uint32_t uid, gid;
-	uint64_t size, time;
-	struct name name;
-};
+/* The attributes as they are told. mode 0: free, and then the map is empty. The upper half of its number counts how often it was used. */
+struct node { struct fl_fs_ans attr; struct name name; };
 
 static struct image {
-	uint64_t magic;
 	struct { uint32_t valid, node[2]; struct name name[2]; } journal;	/* these nodes are to have these names */
 	struct node node[NODES];
-	uint64_t tag[BLOCKS];		/* node << 32 | index in the file; 0: free */
+	uint32_t map[NODES][FILE_BLOCKS];
 	char	 block[BLOCKS][BLOCK];
 } *img;
 
-static uint32_t name_head[NODES], name_next[NODES], children[NODES], subdirs[NODES];
-static uint32_t block_head[BLOCKS], block_next[BLOCKS];	/* 0: end; so block 0 is not used */
-static char kept[NODES];
+/* What can be found out from the image is not in it. */
+static char used[BLOCKS], kept[NODES];
 static int fd, started;
 
-#define order()	__atomic_signal_fence(__ATOMIC_SEQ_CST)	/* we die between instructions: only the compiler can mix them up */
+#define order()	__atomic_signal_fence(__ATOMIC_SEQ_CST)	/* we die between instructions: only the compiler could mix them up */
 
-/* -- finding -- */
-
-static uint32_t *name_bucket(uint32_t parent, const char *text, uint32_t len)
+/* A node in @dir: with this name, or (NULL) the first from @from on. 0: none. */
+static uint32_t find(uint32_t dir, const char *text, uint32_t len, uint32_t from)
 {
-	uint64_t h = parent + 0xcbf29ce484222325u;
+	for (uint32_t n = from; n < NODES; n++) {
+		const struct name *name = &img->node[n].name;
 
-	while (len--)
-		h = (h ^ (unsigned char)*text++) * 0x100000001b3u;
-	return &name_head[(h ^ h >> 32) % NODES];
-}
-
-static uint32_t find(uint32_t parent, const char *text, uint32_t len)
-{
-	uint32_t n = *name_bucket(parent, text, len);
-
-	while (n && (img->node[n].name.parent != parent || img->node[n].name.len != len || memcmp(img->node[n].name.text, text, len)))
-		n = name_next[n];
-	return n;
-}
-
-/* The name of @n, as it stands in the image, goes into the tables, or out of them. */
-static void index_name(uint32_t n, int in)
-{
-	struct name *name = &img->node[n].name;
-	uint32_t *slot = name_bucket(name->parent, name->text, name->len), change = in ? 1 : -1u;
-
-	if (!name->parent)
-		return;
-	children[name->parent] += change;
-	subdirs[name->parent] += S_ISDIR(img->node[n].mode) ? change : 0;
-	if (in) {
-		name_next[n] = *slot;
-		*slot = n;
-		return;
+		if (img->node[n].attr.mode && name->parent == dir && (!text || (name->len == len && !memcmp(name->text, text, len))))
+			return n;
 	}
-	while (*slot != n)
-		slot = &name_next[*slot];
-	*slot = name_next[n];
+	return 0;
 }
-
-static uint32_t *block_bucket(uint64_t tag)
-{
-	return &block_head[(tag * 0x9e3779b97f4a7c15u) >> 51];
-}
-_Static_assert(BLOCKS == 1u << (64 - 51), "the hash has as many buckets");
-
-/* The block of @tag; 0: a hole. */
-static uint32_t find_block(uint64_t tag)
-{
-	uint32_t b = *block_bucket(tag);
-
-	while (b && img->tag[b] != tag)
-		b = block_next[b];
-	return b;
-}
-
-static void index_block(uint32_t b)
-{
-	uint32_t *slot = block_bucket(img->tag[b]);
-
-	block_next[b] = *slot;
-	*slot = b;
-}
-
-static void free_block(uint32_t b)
-{
-	uint32_t *slot = block_bucket(img->tag[b]);
-
-	while (*slot != b)
-		slot = &block_next[*slot];
-	*slot = block_next[b];
-	img->tag[b] = 0;
-}
-
-/* -- changing -- */
 
 /* What lies behind the end of the file is not kept. */
 static void trim(uint32_t n)
 {
-	uint64_t size = img->node[n].size;
-	uint32_t b;
+	uint64_t size = img->node[n].attr.size, first = (size + BLOCK - 1) / BLOCK;
 
-	for (b = 1; b < BLOCKS; b++)
-		if (img->tag[b] >> 32 == n && (img->tag[b] & 0xffffffffu) * BLOCK >= size)
-			free_block(b);
-	if (size % BLOCK && (b = find_block((uint64_t)n << 32 | size / BLOCK)))
-		memset(img->block[b] + size % BLOCK, 0, BLOCK - size % BLOCK);
+	for (uint64_t i = first; i < FILE_BLOCKS; i++) {
+		if (img->map[n][i]) {
+			used[img->map[n][i]] = 0;
+			img->map[n][i] = 0;
+		}
+	}
+	if (size % BLOCK && img->map[n][first - 1])
+		memset(img->block[img->map[n][first - 1]] + size % BLOCK, 0, BLOCK - size % BLOCK);
 }
 
 static void free_node(uint32_t n)
 {
-	img->node[n].size = 0;
+	img->node[n].attr.size = 0;
 	trim(n);
-	img->node[n].generation++;	/* first: an id that was told is not used again */
+	img->node[n].attr.node += 1ul << 32;	/* first: a number that was told is not used again */
 	order();
-	img->node[n].mode = 0;
+	img->node[n].attr.mode = 0;
 }
 
 static void carry_out_journal(void)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		if (img->journal.node[i])
 			img->node[img->journal.node[i]].name = img->journal.name[i];
-	}
 	order();
 	img->journal.valid = 0;
 }
 
-/* Nodes @a and @b (0: none) get these names, both or neither, whatever happens to us. */
-static void set_names(uint32_t a, const struct name *name_a, uint32_t b, const struct name *name_b)
-{
-	index_name(a, 0);
-	if (b)
-		index_name(b, 0);
-	img->journal.node[0] = a;
-	img->journal.name[0] = *name_a;
-	img->journal.node[1] = b;
-	if (b)
-		img->journal.name[1] = *name_b;
-	order();
-	img->journal.valid = 1;
-	order();
-	carry_out_journal();
-	index_name(a, 1);
-	if (b)
-		index_name(b, 1);
-}
-
-/* Makes the tables, and ends what our predecessor had begun. */
+/* Opens the image, and ends what our predecessor had begun. An empty one is an empty tree. */
 static void start(const char *path)
 {
 	int image = open(path, O_RDWR | O_CREAT, 0600);
@@ -190,20 +101,13 @@ static void start(const char *path)
 		perror("memfs: image");
 		exit(1);
 	}
-	if (img->magic != MAGIC) {
-		img->node[FL_FS_ROOT].mode = S_IFDIR | 0755;
-		order();
-		img->magic = MAGIC;
-	}
+	img->node[FL_FS_ROOT].attr = (struct fl_fs_ans){ .node = FL_FS_ROOT, .mode = S_IFDIR | 0755 };
 	if (img->journal.valid)
 		carry_out_journal();
-	for (uint32_t b = 1; b < BLOCKS; b++)
-		if (img->tag[b])
-			index_block(b);
-	for (uint32_t n = 1; n < NODES; n++) {
-		if (img->node[n].mode)
-			index_name(n, 1);
-		if (S_ISREG(img->node[n].mode) || !img->node[n].mode)
+	for (uint32_t n = FL_FS_ROOT + 1; n < NODES; n++) {
+		for (uint32_t i = 0; img->node[n].attr.mode && i < FILE_BLOCKS; i++)
+			used[img->map[n][i]] = 1;
+		if (img->node[n].attr.mode)
 			trim(n);
 	}
 }
@@ -212,37 +116,25 @@ static void start(const char *path)
 static void drop_orphans(void)
 {
 	for (uint32_t n = FL_FS_ROOT + 1; n < NODES; n++)
-		if (img->node[n].mode && !img->node[n].name.parent && !kept[n])
+		if (img->node[n].attr.mode && !img->node[n].name.parent && !kept[n])
 			free_node(n);
 	started = 1;
 }
 
-/* -- requests -- */
-
-/* Which node is meant: 0 if there is no such node any more. */
+/* 0: there is no such node any more. */
 static uint32_t node_of(uint64_t id)
 {
 	uint32_t n = (uint32_t)id;
 
-	return n && n < NODES && img->node[n].mode && img->node[n].generation == id >> 32 ? n : 0;
-}
-
-static uint64_t id_of(uint32_t n)
-{
-	return (uint64_t)img->node[n].generation << 32 | n;
+	return n < NODES && img->node[n].attr.mode && img->node[n].attr.node == id ? n : 0;
 }
 
 static int64_t tell(uint32_t n, struct fl_fs_ans *a)
 {
-	const struct node *node = &img->node[n];
-
-	a->node = id_of(n);
-	a->size = node->size;
-	a->time = node->time;
-	a->mode = node->mode;
-	a->uid = node->uid;
-	a->gid = node->gid;
-	a->nlink = S_ISDIR(node->mode) ? 2 + subdirs[n] : 1;
+	*a = img->node[n].attr;
+	a->nlink = S_ISDIR(a->mode) ? 2 : 1;
+	for (uint32_t sub = 0; S_ISDIR(a->mode) && (sub = find(n, NULL, 0, sub + 1)); )
+		a->nlink += S_ISDIR(img->node[sub].attr.mode);
 	return 0;
 }
 
@@ -258,153 +150,127 @@ static int64_t create(uint32_t dir, const struct fl_fs_req *r, const char *text,
 {
 	uint32_t n = FL_FS_ROOT + 1;
 
-	if (find(dir, text, r->name_len))
-		return -EEXIST;
-	while (n < NODES && img->node[n].mode)
+	while (n < NODES && img->node[n].attr.mode)
 		n++;
 	if (n == NODES)
 		return -ENOSPC;
-	struct node *node = &img->node[n];
-
-	node->name = make_name(dir, text, r->name_len);
-	node->uid = r->uid;
-	node->gid = r->gid;
-	node->size = 0;
-	node->time = r->time;
+	if (find(dir, text, r->name_len, 1))
+		return -EEXIST;
+	img->node[n].name = make_name(dir, text, r->name_len);
+	img->node[n].attr = (struct fl_fs_ans){ .node = (img->node[n].attr.node & ~0xfffffffful) | n, .uid = r->uid, .gid = r->gid, .time = r->time };
 	order();
-	node->mode = r->mode;
-	index_name(n, 1);
+	img->node[n].attr.mode = r->mode;
 	return tell(n, a);
 }
 
 static int64_t unlink_node(uint32_t dir, const struct fl_fs_req *r, const char *text)
 {
-	uint32_t n = find(dir, text, r->name_len);
+	uint32_t n = find(dir, text, r->name_len, 1);
 
 	if (!n || n != node_of(r->node2))
 		return -ENOENT;
-	if (r->op == FL_FS_RMDIR && children[n])
+	if (find(n, NULL, 0, 1))
 		return -ENOTEMPTY;
-	index_name(n, 0);
 	img->node[n].name.parent = 0;
 	return 0;
 }
 
 static int64_t rename_node(uint32_t dir, const struct fl_fs_req *r, const char *text)
 {
-	uint32_t to = node_of(r->node2), n = find(dir, text, r->name_len);
-	uint32_t there = to ? find(to, text + r->name_len, r->name2_len) : 0;
+	uint32_t to = node_of(r->node2), n = find(dir, text, r->name_len, 1);
+	uint32_t there = find(to, text + r->name_len, r->name2_len, 1);
 	int exchange = r->flags & FL_FS_EXCHANGE;
 
 	if (!to || !n || (exchange && !there))
 		return -ENOENT;
-	if (there && !exchange && children[there])
+	if (there && !exchange && find(there, NULL, 0, 1))
 		return -ENOTEMPTY;
-	struct name name = make_name(to, text + r->name_len, r->name2_len), other = { 0 };
-
-	if (exchange)
-		other = img->node[n].name;
-	else if (there)
-		other.parent = 0;
-	set_names(n, &name, there, &other);
+	img->journal.node[0] = n;
+	img->journal.name[0] = make_name(to, text + r->name_len, r->name2_len);
+	img->journal.node[1] = there;
+	img->journal.name[1] = exchange ? img->node[n].name : (struct name){ 0 };
+	order();
+	img->journal.valid = 1;
+	order();
+	carry_out_journal();
 	return 0;
 }
 
+/* The kernel asks for pages: no request crosses the border of one. */
 static int64_t read_node(uint32_t n, const struct fl_fs_req *r, uint64_t token)
 {
-	static const char zeros[BLOCK];
-	uint64_t end = img->node[n].size, at = r->offset;
+	uint64_t left = r->offset < img->node[n].attr.size ? img->node[n].attr.size - r->offset : 0, in = r->offset % BLOCK;
 
-	if (at >= end)
-		return 0;
-	end = end - at < r->size ? end : at + r->size;
-	while (at < end) {
-		uint32_t b = find_block((uint64_t)n << 32 | at / BLOCK), in = at % BLOCK;
-		uint64_t k = end - at < BLOCK - in ? end - at : BLOCK - in;
-
-		if (port_lent_write(fd, token, at - r->offset, (b ? img->block[b] : zeros) + in, k) != (long)k)
-			return -EIO;
-		at += k;
-	}
-	return (int64_t)(end - r->offset);
+	if (in + r->size > BLOCK)
+		return -EINVAL;
+	return left ? port_lent_write(fd, token, 0, img->block[img->map[n][r->offset / BLOCK]] + in, left < r->size ? left : r->size) : 0;
 }
 
-/* A block for @tag, of zeros and not yet in the file; 0: full. */
+/* A block of zeros; 0: full. */
 static uint32_t new_block(void)
 {
-	static uint32_t last;
-
-	for (uint32_t i = 1; i < BLOCKS; i++) {
-		last = last % (BLOCKS - 1) + 1;
-		if (!img->tag[last]) {
-			memset(img->block[last], 0, BLOCK);
-			return last;
-		}
-	}
+	for (uint32_t b = 1; b < BLOCKS; b++)
+		if (!used[b])
+			return memset(img->block[b], 0, BLOCK), b;
 	return 0;
 }
 
 static int64_t write_node(uint32_t n, const struct fl_fs_req *r, uint64_t token)
 {
-	uint64_t at = r->offset, end = at + r->size;
+	uint64_t i = r->offset / BLOCK, in = r->offset % BLOCK, end = r->offset + r->size;
 
-	if (end < at || end > (uint64_t)BLOCKS * BLOCK * 256)
+	if (in + r->size > BLOCK)
+		return -EINVAL;
+	if (i >= FILE_BLOCKS)
 		return -EFBIG;
-	while (at < end) {
-		uint64_t tag = (uint64_t)n << 32 | at / BLOCK, in = at % BLOCK;
-		uint64_t k = end - at < BLOCK - in ? end - at : BLOCK - in;
-		uint32_t there = find_block(tag), b = there ? there : new_block();
+	uint32_t b = img->map[n][i] ? img->map[n][i] : new_block();
 
-		if (!b)
-			return -ENOSPC;
-		if (port_lent_read(fd, token, at - r->offset, img->block[b] + in, k) != (long)k)
-			return -EIO;
-		order();
-		if (!there) {
-			img->tag[b] = tag;
-			index_block(b);
-		}
-		at += k;
-	}
-	if (end > img->node[n].size)
-		img->node[n].size = end;
-	img->node[n].time = r->time;
+	if (!b)
+		return -ENOSPC;
+	if (port_lent_read(fd, token, 0, img->block[b] + in, r->size) != (long)r->size)
+		return -EIO;
+	used[b] = 1;
+	order();
+	img->map[n][i] = b;
+	order();
+	if (end > img->node[n].attr.size)
+		img->node[n].attr.size = end;
+	img->node[n].attr.time = r->time;
 	return r->size;
 }
 
 static int64_t setattr(uint32_t n, const struct fl_fs_req *r)
 {
-	struct node *node = &img->node[n];
+	struct fl_fs_ans *attr = &img->node[n].attr;
 
+	if ((r->valid & FL_FS_SET_SIZE) && r->offset > FILE_BLOCKS * BLOCK)
+		return -EFBIG;
 	if (r->valid & FL_FS_SET_MODE)
-		node->mode = (node->mode & S_IFMT) | (r->mode & 07777);
+		attr->mode = (attr->mode & S_IFMT) | (r->mode & 07777);
 	if (r->valid & FL_FS_SET_OWNER) {
-		node->uid = r->uid;
-		node->gid = r->gid;
+		attr->uid = r->uid;
+		attr->gid = r->gid;
 	}
 	if (r->valid & FL_FS_SET_TIME)
-		node->time = r->time;
+		attr->time = r->time;
 	if (r->valid & FL_FS_SET_SIZE) {
-		node->size = r->offset;
+		attr->size = r->offset;
 		order();
 		trim(n);
 	}
 	return 0;
 }
 
-/* Positions are node numbers, so a name that is renamed meanwhile is met once. */
+/* Positions are node numbers, so a file that is renamed meanwhile is met once. */
 static int64_t readdir_node(uint32_t dir, const struct fl_fs_req *r, char *out, uint32_t *len)
 {
-	for (uint64_t n = r->offset; n < NODES; n++) {
+	for (uint32_t n = r->offset < NODES ? r->offset : NODES; (n = find(dir, NULL, 0, n)); n++) {
 		const struct name *name = &img->node[n].name;
-		struct fl_fs_entry e = { .node = id_of(n), .next = n + 1, .name_len = name->len, .type = img->node[n].mode & S_IFMT };
+		const struct fl_fs_entry e = { .node = img->node[n].attr.node, .next = n + 1, .name_len = name->len, .type = img->node[n].attr.mode & S_IFMT };
 		uint32_t size = (sizeof(e) + name->len + 7) & ~7u;
 
-		if (!img->node[n].mode || name->parent != dir)
-			continue;
 		if (*len + size > FL_INLINE_MAX)
 			break;
-		memset(out + *len, 0, size);
 		memcpy(out + *len, &e, sizeof(e));
 		memcpy(out + *len + sizeof(e), name->text, name->len);
 		*len += size;
@@ -421,12 +287,10 @@ static int64_t answer(const struct fl_fs_req *r, struct fl_msg *m, char *buf, st
 	if (!n)
 		return -ESTALE;
 	switch (r->op) {
-	case FL_FS_HELLO:
-		return 0;
 	case FL_FS_KEEP:
 		return kept[n] = 1;
 	case FL_FS_LOOKUP:
-		n = find(n, buf, r->name_len);
+		n = find(n, buf, r->name_len, 1);
 		return n ? tell(n, a) : -ENOENT;
 	case FL_FS_CREATE:
 		return create(n, r, buf, a);
@@ -448,30 +312,28 @@ static int64_t answer(const struct fl_fs_req *r, struct fl_msg *m, char *buf, st
 			free_node(n);
 		return 0;
 	}
-	return -ENOSYS;
+	return r->op == FL_FS_HELLO ? 0 : -ENOSYS;
 }
 
 int main(int argc, char **argv)
 {
 	static char buf[FL_INLINE_MAX];
 	struct fl_msg m = { .buf = (uintptr_t)buf, .room = sizeof(buf) };
-	const char *port = getenv("FL_PORT");
 
-	if (argc != 2 || !port) {
+	if (argc != 2 || !getenv("FL_PORT")) {
 		fprintf(stderr, "usage: memfs IMAGE, with a port in FL_PORT (driver-run --mount)\n");
 		return 1;
 	}
-	fd = atoi(port);
+	fd = atoi(getenv("FL_PORT"));
 	start(argv[1]);
 	while (!port_reply_receive(fd, &m, -1)) {
 		struct fl_fs_ans a = { 0 };
 		struct fl_fs_req r;
 
 		memcpy(&r, m.word, sizeof(r));
-		m.len = 0;
-		m.nr_fds = 0;
 		if (r.op == FL_FS_BYE)
 			return 0;
+		m.len = 0;
 		a.result = answer(&r, &m, buf, &a);
 		memcpy(m.word, &a, sizeof(a));
 	}

@@ -1,0 +1,9 @@
+/*
+ * only: faultline
+ * slow
+ * timeout: 1500
+ *
+ * memfs_random_servers.c for longer.
+ */
+#define ROUNDS	4000
+#include "memfs_random_servers.c"
