@@ -83,6 +83,11 @@ CFLAGS_debug   := -O1 -DDEBUG=1 $(probed_kasan)
 unchecked := mm/kasan mm/slab mm/debug kernel/string kernel/x86/backtrace kernel/lock_rank kernel/race
 checks_off := $(if $(probed_kasan),-fno-sanitize=kernel-address)
 CFLAGS_mm/kasan := -O2
+
+# On the path of every fault a function that calls nobody goes without a frame of its own. What a backtrace loses by that is the caller of
+# such a function, if it is there that an exception hits; not in debug builds.
+frameless := kernel/rwsem mm/vma_tree mm/vma_lock mm/radix mm/pgtable mm/tlb
+frameless_release := -momit-leaf-frame-pointer
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
 .PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle \
@@ -106,7 +111,7 @@ $(O)/$(1)/.flags: FORCE
 $(O)/$(1)/%.o: %.c $(O)/$(1)/.flags
 	@mkdir -p $$(@D)
 	@echo "  CC $(1)  $$<"
-	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(if $$(filter $$*,$$(unchecked)),$$(checks_off)) $$(CFLAGS_$$*) -MMD -MP -c -o $$@ $$<
+	@$$(CC) $$(CFLAGS_COMMON) $$(CFLAGS_$(1)) $$(if $$(filter $$*,$$(unchecked)),$$(checks_off)) $$(if $$(filter $$*,$$(frameless)),$$(frameless_$(1))) $$(CFLAGS_$$*) -MMD -MP -c -o $$@ $$<
 
 $(O)/$(1)/%.o: %.S $(O)/$(1)/.flags
 	@mkdir -p $$(@D)

@@ -24,20 +24,34 @@
 
 /* -- prefaulting -- */
 
-/* Brings in [start, end). No lock held; sleeps. 0 or the error of get_user_pages. */
+/* Where what @page maps at @addr ends: a huge page is there as a whole. @page is referenced. */
+static uintptr_t end_of_page(uintptr_t addr, struct page *page)
+{
+	struct page *head = page_head(page);
+	size_t size = PAGE_SIZE << (page_test(head, PG_head) ? head->order : 0);
+
+	return (addr & ~(size - 1)) + size;
+}
+
+/*
+ * Brings in [start, end). No lock held; sleeps. 0 or the error of get_user_pages. A huge page is asked for once, not once for each 4 KiB of
+ * it: that is what it costs, and whoever drops it meanwhile (DONTNEED) can make us begin anew at one place, not at 512.
+ */
 long populate_range(struct mm *mm, uintptr_t start, uintptr_t end, unsigned int foll)
 {
 	struct page *pages[POPULATE_BATCH];
+	unsigned long nr = 1;
 
 	while (start < end) {
-		unsigned long nr = min((end - start) >> PAGE_SHIFT, (uintptr_t)POPULATE_BATCH);
-		long got = get_user_pages(mm, start, nr, foll, pages);
+		long got = get_user_pages(mm, start, min((end - start) >> PAGE_SHIFT, nr), foll, pages);
 
 		if (got <= 0)
 			return got ? got : -EFAULT;
+		uintptr_t last = start + ((uintptr_t)(got - 1) << PAGE_SHIFT);
+		start = end_of_page(last, pages[got - 1]);
+		nr = start - last > PAGE_SIZE ? 1 : POPULATE_BATCH;
 		for (long i = 0; i < got; i++)
 			put_user_page(pages[i], foll, false);
-		start += (uintptr_t)got << PAGE_SHIFT;
 		cond_resched();
 	}
 	return 0;

@@ -8,7 +8,7 @@
  * slow-cpus: 1 4 8
  * slow-append: hugetlb.sync=vma | hugetlb.sync=i_mmap | hugetlb.sync=recheck | hugetlb.sync=file
  * fails: hugetlb.sync=vma race.reopen=8
- * shows: PANIC
+ * shows: PANIC|hang:
  */
 #include "hugetlb.h"
 
@@ -93,7 +93,56 @@ static void racing(void)
 	peers_end();
 }
 
+/*
+ * -- forced: DONTNEED, with faults before and behind it in the queue of the mapping's lock. If the lock goes with the pages, the second fault
+ * waits for a lock that is about to be freed, gets it, and has none to give back. Where faults hold no lock nobody waits here. --
+ */
+static struct actor first, second, third, dropper;
+
+static void fault_in(void *arg)
+{
+	long value = canary(3, 0);
+
+	touch(arg, true, &value);
+	touch((volatile long *)arg + HUGE_LONGS, true, &value);
+}
+
+static void drop_all(void *arg)
+{
+	(void)arg;
+	MUST(madvise(WINDOW(0), WINDOWS * GIB, MADV_DONTNEED) == 0);
+}
+
+static void forced(void)
+{
+	huge_fd = huge_memfd(WINDOWS * GIB);
+	map_all();
+	/* At different pages: one that holds the mutex of a page keeps nobody else waiting. */
+	actor_create(&first, fault_in, WINDOW(0));
+	actor_create(&second, fault_in, WINDOW(0) + 2 * HUGE);
+	actor_create(&third, fault_in, WINDOW(0) + 4 * HUGE);
+	actor_create(&dropper, drop_all, NULL);
+	race_command("hold hugetlb_fault_walked:%d until first", first.tid);
+	race_command("hold hugetlb_fault_walked:%d until second", second.tid);
+	first.start = 1;
+	CHECK(is_held("hugetlb_fault_walked"));
+	actor_try(&dropper);		/* behind the first */
+	second.start = 1;		/* behind the drop */
+	while (!is_blocked(second.tid) && !task_is_held("hugetlb_fault_walked", second.tid))
+		race_relax();
+	race_command("pass first");
+	actor_join(&first);
+	while (!task_is_held("hugetlb_fault_walked", second.tid))
+		race_relax();
+	actor_try(&dropper);		/* through; or, to throw the lock away, behind the second */
+	actor_try(&third);		/* through; or behind that */
+	race_command("pass second");
+	actor_join(&second);
+	actor_join(&third);
+	actor_join(&dropper);
+}
+
 int main(void)
 {
-	run_huge_race(racing, NULL, 32);
+	run_huge_race(racing, forced, 32);
 }

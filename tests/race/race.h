@@ -157,11 +157,12 @@ static void hold(const char *window, pid_t tid)
 	race_command("hold %s:%d until go", window, tid);
 }
 
+/* Whether a task is held at @window now; @tid: this one, or 0 for any. */
 __attribute__((unused))
-static bool is_held_now(const char *window)
+static bool task_is_held(const char *window, pid_t tid)
 {
 	char want[64], text[2048];
-	size_t n = (size_t)snprintf(want, sizeof(want), "hold %s:", window);
+	size_t n = (size_t)(tid ? snprintf(want, sizeof(want), "hold %s:%d ", window, tid) : snprintf(want, sizeof(want), "hold %s:", window));
 	int fd = open(RACE_FILE, O_RDONLY);
 	ssize_t got = read(fd, text, sizeof(text) - 1);
 
@@ -171,6 +172,12 @@ static bool is_held_now(const char *window)
 		if (!strncmp(line, want, n) && strstr(line, " holding"))
 			return true;
 	return false;
+}
+
+__attribute__((unused))
+static bool is_held_now(const char *window)
+{
+	return task_is_held(window, 0);
 }
 
 /* Waits until a task is held at @window. False: nobody came. */

@@ -2,7 +2,7 @@
 
 Rates: user/bench/hugefault and hugefork, alone and both together, for 1, 8 and 24 instances of each, on 2, 4 and 8
 processors, for every value of hugetlb.sync and for Linux 6.12. A rate is operations per CPU-second of the program's
-own processes, the median of five rounds in which the three cases alternate; `slowest` is what the slowest instance did,
+own processes, the median of three rounds of a second each in which the three cases alternate; `slowest` is what the slowest instance did,
 as a part of the mean. On an emulated machine only ratios mean anything.
 
 Waits: eight instances of map, touch all, unmap; what /proc/lock_stat counts of the locks that keep faults apart from
@@ -242,8 +242,8 @@ def main(quick):
         wait_rows = waits(modes, [2], 2, "1G")
         cost_rows = costs(modes, "1G")
     else:
-        rate_rows = rates(modes, [2, 4, 8], [1, 8, 24], 3, 5, "1G")
-        wait_rows = waits(modes, [2, 4, 8], 10, "2G")
+        rate_rows = rates(modes, [2, 4, 8], [1, 8, 24], 1, 3, "1G")
+        wait_rows = waits(modes, [2, 4, 8], 3, "2G")
         cost_rows = costs(modes, "1G")
     rate_columns = "mode cpus instances unit alone alone_slowest together together_slowest kept".split()
     wait_columns = "mode cpus faults per_cpu_second acquired contended wait_ms wait_max_ms wait_percent".split()
