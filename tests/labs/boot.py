@@ -224,6 +224,8 @@ def run_boot(tests, kernel, build, cpus, mem, append, report, program_of):
                 command += ["--monitor", viewer.path]
             for t in left:
                 command += ["--add", f"{program_of(t)}:/t/tests/lab-{t.name}"]
+            for name in sorted({t.get("program") for t in left} - {None}):
+                command += ["--add", f"{os.path.join(os.path.dirname(program_of(left[0])), name)}:/t/{name}"]
             environment = dict(os.environ, FAULTLINE_NO_BUILD="1")
             environment.pop("FAULTLINE_KERNEL", None)
             if kernel:

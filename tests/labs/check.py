@@ -85,6 +85,10 @@ def stub(lab):
         if error:
             ok(name, False, f"{t.name} does not compile\n{error}")
             return
+    unbuilt = grade.build_programs(lab, tree, programs)
+    if unbuilt:
+        ok(name, False, "\n".join(f"{program} does not compile\n{text}" for program, text in unbuilt.items()))
+        return
     grade.run_tests(tests, kernels, 1, programs)
     passing = [t.name for t in tests if t.verdict != "FAIL"]
     text = "\n".join(o.output + o.log for t in tests for _, o in t.outcomes)
@@ -104,6 +108,8 @@ def bugs(lab):
         error = grade.build_test(t, tree, programs)
         if error:
             raise Trouble(error)
+    if grade.build_programs(lab, tree, programs):
+        raise Trouble("a program of the lab does not compile")
 
     def is_caught(bug):
         fresh = []

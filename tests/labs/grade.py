@@ -9,6 +9,7 @@ comment of a test holds its settings, one a line, as in tests/lib/guest_tests.py
     budget: N       millions of instructions (400)
     seeds: N        run with so many seeds of the debug build's race windows (1)
     view            looks from outside the guest (tests/labs/view.py)
+    program: NAME   a program of the lab, which the test starts as /t/NAME
     points: N       of a hidden test
 """
 import concurrent.futures
@@ -30,7 +31,7 @@ import vm
 from boot import HostTooSlow, Outcome, run_boot
 from vm import Trouble, note
 
-KEYS = ("budget", "seeds", "view", "points", "cpus", "mem", "append", "build", "arguments", "libs", "libc", "only", "timeout")
+KEYS = ("budget", "seeds", "view", "points", "cpus", "mem", "append", "build", "arguments", "libs", "libc", "only", "timeout", "program")
 WORK = os.path.join(vm.BUILD, "labs")
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOO_SLOW, IN_TROUBLE = 75, 70
@@ -104,6 +105,21 @@ def build_test(test, tree, output):
     return None if done.returncode == 0 else done.stderr[-3000:]
 
 
+def build_programs(lab, tree, output):
+    """What the student wrote for user space: {name: what the compiler said}, for those that do not compile."""
+    os.makedirs(output, exist_ok=True)
+    failed = {}
+    for name, path in lab.programs:
+        program = os.path.join(output, name)
+        if os.path.exists(program):
+            os.unlink(program)
+        done = subprocess.run(["musl-gcc", "-std=gnu11", "-static", "-O2", "-g1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-pthread", "-I", tree, "-o", program,
+                               os.path.join(tree, path)], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, preexec_fn=limit_compiler)
+        if done.returncode:
+            failed[name] = done.stderr[-3000:]
+    return failed
+
+
 class BuildFailed(Exception):
     pass
 
@@ -172,8 +188,8 @@ def root_of(submission):
     return submission
 
 
-def overlay(tree, submission):
-    """Kernel sources of a submission over ours; ours that it does not have go. Its Makefile, tests and scripts are never run."""
+def overlay(tree, submission, programs=()):
+    """Kernel sources and programs of a submission over ours; ours that it does not have go. Its Makefile, tests and scripts are never run."""
     taken = 0
     for d in KERNEL_DIRS:
         theirs, ours = os.path.join(submission, d), os.path.join(tree, d)
@@ -188,6 +204,12 @@ def overlay(tree, submission):
             if name.endswith((".c", ".h", ".S")) and os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) < 1 << 20:
                 shutil.copyfile(path, os.path.join(ours, name))
                 taken += 1
+    for path in programs:
+        theirs = os.path.join(submission, path)
+        if os.path.isfile(theirs) and not os.path.islink(theirs) and os.path.getsize(theirs) < 1 << 20:
+            shutil.copyfile(theirs, os.path.join(tree, path))
+        elif os.path.exists(os.path.join(tree, path)):
+            os.unlink(os.path.join(tree, path))
     if not taken:
         raise BuildFailed("there are no kernel sources (kernel/, mm/, fs/) in this submission")
 
@@ -445,7 +467,7 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
             if variant:
                 variant.apply(fresh)
             if submission:
-                overlay(fresh, submission)
+                overlay(fresh, submission, [path for _, path in lab.programs])
         name = "submission" + (f"-{variant.seed}" if variant else "")
         try:
             tree = make_tree(os.path.join(WORK, name), change)
@@ -465,6 +487,7 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
         error = build_test(t, tree if not broken else vm.TOP, programs)
         if error:
             raise Trouble(f"test {t.name} does not compile: {error}")
+    unbuilt = {} if broken else build_programs(lab, tree, programs)
     if broken:
         parts = [Part(t.name, 0, t.points, "FAIL", t.what, "the kernel does not compile:\n" + broken if i == 0 else "the kernel does not compile",
                       0, t.hidden) for i, t in enumerate(tests)]
@@ -472,9 +495,10 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
         def said(test, s, outcome):
             word = "passed" if outcome.passed else f"failed: {outcome.reason(test.budget)}"
             say(f"  {test.name}{f' (seed {s})' if len(test.seeds(seed)) > 1 else ''}: {word}")
-        run_tests(tests, kernels, seed, programs, "", said)
+        run_tests([t for t in tests if t.get("program") not in unbuilt], kernels, seed, programs, "", said)
         seen = set()
-        parts = [part_of(t, number, seen) for t in tests]
+        parts = [Part(t.name, 0, t.points, "FAIL", t.what, f"{t.get('program')} does not compile:\n{unbuilt[t.get('program')]}", 0, t.hidden)
+                 if t.get("program") in unbuilt else part_of(t, number, seen) for t in tests]
     if lab.student_points and not only:
         if is_students_tree():
             parts.append(Part("your own tests", 0, lab.student_points, "LATER", "bugs that your tests catch",

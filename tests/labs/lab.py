@@ -8,6 +8,7 @@ a comment.
     remove FILE FUNCTION...             goes whole: comment above, prototypes and all. sys_NAME: a SYSCALL_DEFINE
     plant PATCH                         a bug that the student is to find: applied to the tree that is handed out
     leave-out PATH...                   not in the student's tree
+    program NAME FILE                   a program that the student writes (under user/); tests start it as /t/NAME
     test NAME POINTS TEXT               labN/tests/NAME.c; its other settings are in its first comment
     student POINTS [PARAMETERS]         for the student's own tests, by the number of bugs that they catch; of the kernel that runs them
     bug NUMBER PATCH TEXT               a planted bug for those: labN/bugs/PATCH, acting where lab_bug(NUMBER) says so
@@ -54,6 +55,7 @@ class Lab:
         self.directory = directory or os.path.join(LABS, f"lab{number}")
         self.title, self.student_points, self.student_append = "", 0, ""
         self.cuts, self.plants, self.left_out, self.tests, self.bugs = [], [], [], [], []
+        self.programs = []			# (name, file)
         self.renames, self.values, self.behaviours = [], {}, []
         path = os.path.join(self.directory, "manifest")
         if not os.path.exists(path):
@@ -79,6 +81,8 @@ class Lab:
                 self.plants.append(words[0])
             elif what == "leave-out":
                 self.left_out += words
+            elif what == "program":
+                self.programs.append((words[0], words[1]))
             elif what == "test":
                 self.tests.append((words[0], int(words[1]), rest.split(None, 2)[2]))
             elif what == "student":
@@ -98,6 +102,7 @@ class Lab:
 
     def public_manifest(self):
         lines = [f"title {self.title}"]
+        lines += [f"program {name} {path}" for name, path in self.programs]
         lines += [f"test {name} {points} {text}" for name, points, text in self.tests]
         if self.student_points:
             lines.append(f"student {self.student_points} {self.student_append}".rstrip())
@@ -220,6 +225,16 @@ LAB_H = """/* Of a lab only: what a function does that is not written yet. */
 """
 
 
+# For programs: on their standard error.
+USER_LAB_H = LAB_H.replace("KERNEL_LAB_H", "USER_LAB_H").replace('"kernel/printk.h"', "<stdbool.h>\n#include <stdio.h>") \
+    .replace("printk(", "fprintf(stderr, ")
+
+
+def lab_h_of(path):
+    """Which of the two a file in the tree includes."""
+    return "user/lab.h" if path.startswith("user/") else "kernel/lab.h"
+
+
 def stub_body(function, statements, unused):
     lines = ["{", "\tlab_todo();"]
     lines += [f"\t(void){name};" for name in function.parameters]
@@ -228,10 +243,11 @@ def stub_body(function, statements, unused):
     return "\n".join(lines) + "\n}"
 
 
-def with_include(text):
+def with_include(text, path):
     """lab.h behind the first include: headers of their own come first."""
     m = re.search(r'(?m)^#include "[^"]*"\n', text)
-    return text[:m.end()] + '#include "kernel/lab.h"\n' + text[m.end():] if m else '#include "kernel/lab.h"\n' + text
+    line = f'#include "{lab_h_of(path)}"\n'
+    return text[:m.end()] + line + text[m.end():] if m else line + text
 
 
 def find(functions, name, path):
@@ -272,7 +288,7 @@ def cut_file(text, path, stubs, removals):
         edits.append((f.body, f.end, stub_body(f, stubs[name], unused[name])))
     for begin, end, new in sorted(edits, reverse=True):
         text = text[:begin] + new + text[end:]
-    return with_include(text) if stubs else text, bodies
+    return with_include(text, path) if stubs else text, bodies
 
 
 def cut_tree(tree, lab, names=None):
@@ -293,9 +309,9 @@ def cut_tree(tree, lab, names=None):
         bodies.update(gone)
         with open(full, "w", encoding="utf-8") as f:
             f.write(text)
-    if any(c.kind == "stub" for c in lab.cuts):
-        with open(os.path.join(tree, "kernel/lab.h"), "w", encoding="utf-8") as f:
-            f.write(LAB_H)
+    for name in {lab_h_of(c.path) for c in lab.cuts if c.kind == "stub"}:
+        with open(os.path.join(tree, name), "w", encoding="utf-8") as f:
+            f.write(USER_LAB_H if name.startswith("user/") else LAB_H)
     for patch in lab.plants:
         with open(os.path.join(lab.directory, patch), encoding="utf-8") as f:
             apply_patch(tree, csource.rename(f.read(), names), patch)
