@@ -430,6 +430,7 @@ static ssize_t cursor_text(struct proc_node *n, ssize_t (*fn)(struct mm *, u64 *
 static ssize_t show_maps(struct proc_node *n, char *buf, size_t size) { return cursor_text(n, proc_maps_read, buf, size); }
 static ssize_t show_smaps(struct proc_node *n, char *buf, size_t size) { return cursor_text(n, proc_smaps_read, buf, size); }
 static ssize_t show_pagetable(struct proc_node *n, char *buf, size_t size) { return cursor_text(n, proc_pagetable_read, buf, size); }
+static ssize_t show_hugetlb(struct proc_node *n, char *buf, size_t size) { return cursor_text(n, proc_hugetlb_read, buf, size); }
 
 static ssize_t show_smaps_rollup(struct proc_node *n, char *buf, size_t size)
 {
@@ -884,6 +885,7 @@ static const struct proc_entry entries[] = {
 	PRIVATE_TEXT("smaps", 0444, show_smaps),
 	PRIVATE_TEXT("smaps_rollup", 0444, show_smaps_rollup),
 	PRIVATE_TEXT("pagetable", 0444, show_pagetable),
+	PRIVATE_TEXT("hugetlb", 0444, show_hugetlb),
 	{ .name = "pagemap", .mode = S_IFREG | 0400, .fops = &pagemap_fops },
 	{ .name = "mem", .mode = S_IFREG | 0600, .fops = &mem_fops },
 	TEXT("limits", 0444, show_limits),

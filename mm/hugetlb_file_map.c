@@ -214,6 +214,33 @@ struct page *hugetlb_alloc_page_file(struct inode *inode, u64 idx)
 	return promised ? hugetlb_take_promised(h, sp) : hugetlb_take_unpromised(h, sp);
 }
 
+static enum hugetlb_promise promise_in(const struct map_chunk *c, u64 i)
+{
+	return test_bit64(c->promised, i) ? HUGETLB_PROMISED : test_bit64(c->used, i) ? HUGETLB_TAKEN : HUGETLB_NONE;
+}
+
+enum hugetlb_promise hugetlb_file_promise(struct inode *inode, u64 idx, u64 end, u64 *n)
+{
+	struct hugetlb_file_map *map = hugetlbfs_file_map(inode);
+	enum hugetlb_promise promise = HUGETLB_NONE;
+	u64 number = idx / CHUNK_PAGES, i = idx % CHUNK_PAGES, same = 1;
+	struct map_chunk *c;
+
+	*n = end - idx;
+	spin_lock(&map->lock);
+	c = radix_next(&map->chunks, &number, RADIX_ANY);
+	if (c && number > idx / CHUNK_PAGES) {
+		*n = min(*n, number * CHUNK_PAGES - idx);	/* a gap between chunks */
+	} else if (c) {
+		promise = promise_in(c, i);
+		while (i + same < CHUNK_PAGES && promise_in(c, i + same) == promise)
+			same++;
+		*n = min(*n, same);
+	}
+	spin_unlock(&map->lock);
+	return promise;
+}
+
 bool hugetlb_file_map_redeem(struct inode *inode, u64 idx)
 {
 	struct hugetlb_file_map *map = hugetlbfs_file_map(inode);

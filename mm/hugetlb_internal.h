@@ -71,6 +71,10 @@ struct hugetlb_file_map {
 };
 void hugetlb_file_map_init(struct hugetlb_file_map *map);
 int __must_check hugetlb_reserve_shared(struct inode *inode, u64 from, u64 to);
+/* How it stands with @idx, and in *n with how many indexes below @end in a row, of the file or of a private mapping. Of one moment. */
+enum hugetlb_promise { HUGETLB_NONE, HUGETLB_PROMISED, HUGETLB_TAKEN };	/* TAKEN: there is a page, or one is on its way */
+enum hugetlb_promise hugetlb_file_promise(struct inode *inode, u64 idx, u64 end, u64 *n);
+enum hugetlb_promise hugetlb_private_promise(const struct vma *vma, u64 idx, u64 end, u64 *n);
 bool hugetlb_file_map_redeem(struct inode *inode, u64 idx);	/* a page came back with its promise: is that still wanted? */
 
 /* -- mm/hugetlb_reserve.c -- */

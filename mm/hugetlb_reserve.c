@@ -258,6 +258,26 @@ void hugetlb_zap_restores_reserve(struct vma *vma, uintptr_t addr, struct page *
 	put_ticket(page, pm, idx, HP_RESTORE_PRIVATE);
 }
 
+enum hugetlb_promise hugetlb_private_promise(const struct vma *vma, u64 idx, u64 end, u64 *n)
+{
+	struct private_map *pm = private_map(vma);
+	u64 i, same = 1;
+	bool spent;
+
+	*n = end - idx;
+	if (!pm)
+		return HUGETLB_NONE;		/* promised nothing: no reservation, or a child of fork */
+	i = idx - pm->first;
+	assert(i + *n <= pm->nr);
+	spin_lock(&pm->lock);
+	spent = test_bit64(pm->spent, i);
+	while (same < *n && test_bit64(pm->spent, i + same) == spent)
+		same++;
+	spin_unlock(&pm->lock);
+	*n = same;
+	return spent ? HUGETLB_TAKEN : HUGETLB_PROMISED;
+}
+
 static bool redeem_private(struct private_map *pm, u64 idx)
 {
 	u64 i = idx - pm->first;

@@ -68,6 +68,7 @@ ssize_t proc_pagemap_read(struct mm *mm, u64 pos, u64 *buf, size_t entries);	/* 
 /* mm/pagemap_scan.c: PAGEMAP_SCAN. @mm NULL: the process has ended, nothing is found. Sleeps; regions found, or -errno. */
 long pagemap_scan(struct mm *mm, void __user *uarg);
 ssize_t proc_pagetable_read(struct mm *mm, u64 *cursor, char *buf, size_t size);	/* DESIGN 9 */
+ssize_t proc_hugetlb_read(struct mm *mm, u64 *cursor, char *buf, size_t size);	/* mm/proc_hugetlb.c; DESIGN 9 */
 size_t proc_status_mm(struct mm *mm, char *buf, size_t size);		/* Vm* lines of /proc/PID/status */
 void proc_statm(struct mm *mm, u64 v[7]);
 /* /proc/PID/mem, ptrace, process_vm_*: bytes copied (may be short) or -EIO/-EFAULT. FOLL rules of H9. */

@@ -14,18 +14,14 @@
 #include "mm/hugetlb.h"
 #include "mm/mmap.h"
 #include "mm/page_walk.h"
+#include "mm/proc_text.h"
 #include "mm/rmap.h"
 #include "mm/slab.h"
 #include "mm/vma_internal.h"
 
 /* -- text that may not fit -- */
 
-struct text {
-	char	*buf;
-	size_t	 size, len;	/* len == size: it did not fit */
-};
-
-static void __printf(2, 3) text_add(struct text *t, const char *fmt, ...)
+void __printf(2, 3) text_add(struct text *t, const char *fmt, ...)
 {
 	size_t left = t->size - t->len;
 	va_list ap;
@@ -37,12 +33,7 @@ static void __printf(2, 3) text_add(struct text *t, const char *fmt, ...)
 	t->len = n >= 0 && (size_t)n < left ? t->len + (size_t)n : t->size;
 }
 
-static bool text_full(const struct text *t) { return t->len >= t->size; }
-
-/*
- * Calls @show for each VMA from *cursor on. @arg is handed through. The lock is held throughout: the buffer bounds the time.
- */
-static ssize_t show_vmas(struct mm *mm, u64 *cursor, char *buf, size_t size, void (*show)(struct text *t, struct vma *vma, void *arg), void *arg)
+ssize_t show_vmas(struct mm *mm, u64 *cursor, char *buf, size_t size, void (*show)(struct text *t, struct vma *vma, void *arg), void *arg)
 {
 	struct text t = { .buf = buf, .size = size };
 	int err = mmap_read_lock_killable(mm);
