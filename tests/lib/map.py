@@ -6,7 +6,10 @@ each point, and index.html, which holds them all and needs no network. Without C
 
 How to read a picture. One block for each process. From left to right the levels, each box as high as what is below it:
 the entry of the root table, of the PUD table, of the PMD table; then the entries of a PTE table as a strip, from low to high
-addresses: all 512 of them, or that stretch of 64, 128 or 256 in which there are any. Colour *and* hatching tell the rights; a bar under the strip marks what changed since the point before.
+addresses: all 512 of them, or that stretch of 64, 128 or 256 in which there are any. Huge pages are such strips too, with a thick frame: the
+entries of a PMD table, or of a PUD table for pages of 1 GiB. Colour *and* hatching tell the rights; a bar under the strip marks what changed since
+the point before. A PMD table that several processes share has a letter; what is in it is drawn once, where it comes first. Below the
+processes are the files of huge pages: which of their pages are there, and which the pool has promised (/proc/PID/hugetlb).
 """
 import html
 import os
@@ -34,17 +37,20 @@ POINT = r'''#!/bin/sh
 		cat "$d/maps"
 		echo "=pagetable"
 		cat "$d/pagetable"
+		echo "=hugetlb"
+		cat "$d/hugetlb"
 	done
-} >>/tmp/.map-log 2>/dev/null
+} >>${MAP_LOG:-/tmp/.map-log} 2>/dev/null
 '''
 RUN = r'''
 : >/tmp/.map-log
 sh -c "$(cat /t/map-command)" >/tmp/.map-output 2>&1 &
 command=$!
 sleep 1
-[ -s /tmp/.map-log ] || /t/map-point running
+MAP_LOG=/tmp/.map-running /t/map-point running		# kept only if the command asks for no picture of its own, however long that takes it
 wait $command
 echo "=status $?"
+[ -s /tmp/.map-log ] || cat /tmp/.map-running
 cat /tmp/.map-log
 echo "=output"
 cat /tmp/.map-output
@@ -58,9 +64,12 @@ KINDS = {
     "none": ("#bbbbbb", "mapped, no access"),
     "marker": ("#cc79a7", "marker: no page, but a note"),
 }
-CHANGES = {"new": ("#000000", "new"), "frame": ("#d55e00", "other frame"), "rights": ("#0072b2", "other rights"), "gone": ("#999999", "gone")}
+CHANGES = {"new": ("#000000", "new"), "frame": ("#d55e00", "other frame"), "rights": ("#0072b2", "other rights"), "gone": ("#555555", "gone")}
+STATES = {"page": ("#e69f00", "a page"), "promised": ("#56b4e9", "promised: the pool keeps a page for it"), "none": ("#ffffff", "neither")}
 ENTRIES, PAGE = 512, 4096
 PMD = ENTRIES * PAGE
+PUD = ENTRIES * PMD
+UNIT = {1: PAGE, 2: PMD, 3: PUD}		# what an entry of that level maps, if it is a leaf
 
 
 # --- Reading --------------------------------------------------------------------------------------------------------------
@@ -81,8 +90,9 @@ class Process:
     def __init__(self, pid, name):
         self.pid, self.name = pid, name
         self.vmas = []			# (start, end, rights, name)
-        self.tables = {}		# (level, start): (pfn, sharers)
+        self.tables = {}		# (level, start): (pfn, sharers, rights)
         self.leaves = []
+        self.huge = []			# Huge, for each mapping of huge pages
 
     def vma_at(self, addr):
         return next((v for v in self.vmas if v[0] <= addr < v[1]), None)
@@ -94,6 +104,19 @@ class Process:
             for i in range((leaf.end - leaf.start) // PAGE if leaf.level == 1 else 1):
                 found[leaf.start // PAGE + i] = (leaf.pfn + i, leaf.kind())
         return found
+
+
+class Huge:
+    """A line of /proc/PID/hugetlb."""
+
+    def __init__(self, words):
+        self.start, self.end = (int(w, 16) for w in words[0].split("-"))
+        self.file, self.page_size, self.how, self.first = f"{words[1]} inode {words[2]}", int(words[3]), words[4], int(words[5])
+        self.states = {}		# index: page, promised, none
+        at = self.first
+        for state, count in zip(words[6::2], words[7::2]):
+            self.states.update((at + i, state) for i in range(int(count)))
+            at += int(count)
 
 
 class Point:
@@ -113,7 +136,7 @@ def parse(text):
             points[-1].processes.append(Process(int(pid), name))
         elif line.startswith("=status "):
             status = int(line.split()[1])
-        elif line in ("=maps", "=pagetable", "=output"):
+        elif line in ("=maps", "=pagetable", "=hugetlb", "=output"):
             part = line[1:]
         elif part == "output":
             output += line + "\n"
@@ -128,17 +151,22 @@ def parse(text):
             start, end, level, pfn, rights, kind, sharers = int(words[0], 16), int(words[1], 16), int(words[2]), int(words[3], 16), words[4], words[5], words[6]
             p = points[-1].processes[-1]
             if kind == "table":
-                p.tables[level, start] = (pfn, int(sharers))
+                p.tables[level, start] = (pfn, int(sharers), rights)
             else:
                 p.leaves.append(Leaf(start, end, level, pfn, rights, int(sharers)))
+        elif part == "hugetlb" and points and re.match(r"[0-9a-f]+-[0-9a-f]+ \S+ \d+ \d+ (shared|private) \d+( \w+ \d+)+$", line):
+            points[-1].processes[-1].huge.append(Huge(line.split()))
+    for point in points:
+        point.processes.sort(key=lambda p: p.pid)
     return points, status, output
 
 
 # --- Drawing --------------------------------------------------------------------------------------------------------------
 
-STRIP_X, STRIP_W, TEXT_X, WIDTH = 420, 512, 948, 1360
+STRIP_X, STRIP_W, TEXT_X, WIDTH = 392, 512, 918, 1232
 ROW, GAP = 34, 14
-COLUMNS = ((4, 20, 120, "root entry"), (3, 144, 120, "PUD entry"), (2, 268, 140, "PMD entry"))
+COLUMNS = ((4, 16, 112, "root entry"), (3, 134, 112, "PUD entry"), (2, 252, 128, "PMD entry"))
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def esc(text):
@@ -163,6 +191,14 @@ def patterns():
     out = ['<defs>']
     for kind, (colour, _) in KINDS.items():
         out.append(f'<pattern id="k-{kind}" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="{colour}"/>{shapes[kind]}</pattern>')
+    for state, (colour, _) in STATES.items():
+        lines = '<path d="M0,0 L6,6" stroke="#00000088" stroke-width="1.2"/>' if state == "promised" else ""
+        out.append(f'<pattern id="k-state-{state}" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="{colour}"/>{lines}</pattern>')
+    marks = {"new": "", "frame": '<path d="M3,0 L3,5" stroke="#fff" stroke-width="1.4"/>', "rights": '<path d="M0,2.5 L4,2.5" stroke="#fff" stroke-width="1.4"/>',
+             "gone": '<path d="M0,2.5 L4,2.5" stroke="#fff" stroke-width="2.2"/>'}
+    for change, (colour, _) in CHANGES.items():
+        out.append(f'<pattern id="k-change-{change}" width="4" height="5" patternUnits="userSpaceOnUse"><rect width="4" height="5" '
+                   f'fill="{colour}"/>{marks[change]}</pattern>')
     out.append('<pattern id="k-shared" width="5" height="5" patternUnits="userSpaceOnUse"><path d="M1,0 L1,5" stroke="#000" stroke-width="1.4"/></pattern>')
     out.append('</defs>')
     return "".join(out)
@@ -174,24 +210,43 @@ def text(x, y, words, size=11, weight="normal", colour="#111", limit=None):
     return f'<text x="{x}" y="{y}" font-size="{size}" font-weight="{weight}" fill="{colour}">{esc(words)}</text>'
 
 
-def legend(y):
-    out, x = [], 20
+class Legend:
+    """Samples with words behind them, in as many lines as it takes."""
+
+    def __init__(self, y):
+        self.out, self.x, self.y = [], 20, y
+
+    def add(self, sample, words):
+        wide = 42 + 6.6 * len(words)
+        if self.x + wide > WIDTH - 10:
+            self.x, self.y = 20, self.y + 20
+        self.out.append(f'<g transform="translate({self.x:.0f} {self.y})">{sample}{text(28 if sample else 0, 11, words)}</g>')
+        self.x += wide if sample else wide - 28
+
+    def line(self):
+        self.x, self.y = 20, self.y + 22
+
+
+def box(fill, more='stroke="#333"'):
+    return f'<rect width="22" height="14" fill="{fill}" {more}/>'
+
+
+def legend(y, shared, huge):
+    all_ = Legend(y)
     for kind, (_, words) in KINDS.items():
-        out.append(f'<rect x="{x}" y="{y}" width="22" height="14" fill="url(#k-{kind})" stroke="#333"/>')
-        out.append(text(x + 28, y + 11, words))
-        x += 40 + 6.6 * len(words)
-    out.append(f'<rect x="{x}" y="{y}" width="22" height="14" fill="#fff" stroke="#333"/><rect x="{x}" y="{y}" width="22" height="5" fill="url(#k-shared)"/>')
-    out.append(text(x + 28, y + 11, "striped top: frame has more than one user"))
-    x, y = 20, y + 22
-    out.append(text(x, y + 11, "Since the point before:"))
-    x += 140
-    for colour, words in CHANGES.values():
-        out.append(f'<rect x="{x}" y="{y + 4}" width="22" height="6" fill="{colour}"/>')
-        out.append(text(x + 28, y + 11, words))
-        x += 42 + 6.6 * len(words)
-    out.append(f'<rect x="{x}" y="{y}" width="22" height="14" fill="#fff" stroke="#cc79a7" stroke-width="3"/>')
-    out.append(text(x + 28, y + 11, "thick frame: a table that several processes share"))
-    return "".join(out), y + 26
+        all_.add(box(f"url(#k-{kind})"), words)
+    all_.add(box("#fff") + '<rect width="22" height="5" fill="url(#k-shared)"/>', "striped top: frame has more than one user")
+    all_.line()
+    all_.add("", "Since the point before:")
+    for kind, (_, words) in CHANGES.items():
+        all_.add(change_bar(kind, 0, 5, 22, words), words)
+    if huge:
+        all_.add(box("#fff", 'stroke="#000" stroke-width="2.5"'), "thick frame: huge pages")
+    if shared:
+        all_.add('<circle cx="11" cy="7" r="9" fill="#000"/><text x="7.5" y="11" font-size="11" font-weight="bold" fill="#fff">A</text>',
+                 "the same letter: the same PMD table")
+    all_.line()
+    return "".join(all_.out), all_.y + 4
 
 
 def runs(pages):
@@ -205,11 +260,14 @@ def runs(pages):
     return out
 
 
+def earlier(process, before):
+    """The same process at the point before; None if there is no such point or it was not there."""
+    return next((p for p in before.processes if p.pid == process.pid), None) if before else None
+
+
 def changes(process, before):
-    """{page number: kind of change}, and None for a process that was not there before."""
-    if before is None:
-        return {}
-    old = next((p for p in before.processes if p.pid == process.pid), None)
+    """{page number: kind of change}; nothing for a process that was not there before."""
+    old = earlier(process, before)
     if old is None:
         return {}
     was, now, out = old.pages(), process.pages(), {}
@@ -225,38 +283,51 @@ def changes(process, before):
     return out
 
 
-def window(process, base, changed):
+def in_table(process, level, base):
+    """The leaves that stand in the table of that level (1: PTE table) which begins at @base."""
+    return [leaf for leaf in process.leaves if leaf.level == level and base <= leaf.start < base + ENTRIES * UNIT[level]]
+
+
+def window(process, level, base, changed):
     """Which entries of a table to draw: an aligned stretch of 64, 128, 256 or all 512 that holds everything there is."""
-    used = [(leaf.start - base) // PAGE for leaf in process.leaves if leaf.level == 1 and base <= leaf.start < base + PMD]
-    used += [(leaf.end - base) // PAGE - 1 for leaf in process.leaves if leaf.level == 1 and base <= leaf.start < base + PMD]
-    used += [n - base // PAGE for n in changed if base // PAGE <= n < base // PAGE + ENTRIES]
+    unit = UNIT[level]
+    used = [n for leaf in in_table(process, level, base) for n in ((leaf.start - base) // unit, (leaf.end - base) // unit - 1)]
+    used += [(n * PAGE - base) // unit for n in changed if base <= n * PAGE < base + ENTRIES * unit]
     size = 64
     while size < ENTRIES and used and min(used) // size != max(used) // size:
         size *= 2
     return (min(used) // size * size if used else 0), size
 
 
-def draw_strip(process, base, y, changed):
-    """One PTE table, or the part of it where something is."""
-    skip, size = window(process, base, changed)
-    scale = STRIP_W // size
-    first_page = base // PAGE + skip
-    out = [f'<rect x="{STRIP_X}" y="{y}" width="{STRIP_W}" height="{ROW - 14}" fill="#f4f4f4" stroke="#999"/>']
-    for leaf in process.leaves:
-        if leaf.level != 1 or not base <= leaf.start < base + PMD:
-            continue
-        n = (leaf.end - leaf.start) // PAGE
-        x, w = STRIP_X + (leaf.start // PAGE - first_page) * scale, n * scale
+def change_bar(kind, x, y, width, tip):
+    """Told apart by its pattern too. Moved as a whole, so that the pattern begins where the bar does."""
+    return (f'<g transform="translate({x:.1f} {y})"><rect width="{width:.1f}" height="5" fill="url(#k-change-{kind})"><title>{esc(tip)}</title></rect></g>')
+
+
+def draw_strip(process, level, base, y, changed):
+    """One table of leaves, or the part of it where something is."""
+    skip, size = window(process, level, base, changed)
+    unit, scale, high = UNIT[level], STRIP_W // size, ROW - 14
+    start = base + skip * unit
+    frame = 'stroke="#000" stroke-width="2.5"' if level > 1 else 'stroke="#999"'
+    out = [f'<rect x="{STRIP_X}" y="{y}" width="{STRIP_W}" height="{high}" fill="#f4f4f4" {frame}/>']
+    for leaf in in_table(process, level, base):
+        n = (leaf.end - leaf.start) // unit
+        x, w = STRIP_X + (leaf.start - start) // unit * scale, n * scale
         vma = process.vma_at(leaf.start)
-        tip = f"{leaf.start:#x}-{leaf.end:#x}: {n} page{'s' * (n > 1)}, frame {leaf.pfn:#x}, {leaf.rights}, {leaf.sharers} users" + (f", {vma[3] or 'anonymous'}" if vma else "")
-        out.append(f'<g><title>{esc(tip)}</title><rect x="{x}" y="{y}" width="{w}" height="{ROW - 14}" fill="url(#k-{leaf.kind()})"/>')
+        what = f"{n} page{'s' * (n > 1)}" if level == 1 else f"a page of {size_text(unit)}"
+        tip = f"{leaf.start:#x}-{leaf.end:#x}: {what}, frame {leaf.pfn:#x}, {leaf.rights}, {leaf.sharers} users" + (f", {vma[3] or 'anonymous'}" if vma else "")
+        border = ' stroke="#000" stroke-width="0.7"' if level > 1 else ""
+        out.append(f'<g><title>{esc(tip)}</title><rect x="{x}" y="{y}" width="{w}" height="{high}" fill="url(#k-{leaf.kind()})"{border}/>')
         if leaf.sharers > 1:
             out.append(f'<rect x="{x}" y="{y}" width="{w}" height="7" fill="#fff"/><rect x="{x}" y="{y}" width="{w}" height="7" fill="url(#k-shared)"/>')
         out.append("</g>")
-    for kind, (colour, _) in CHANGES.items():
-        for first, last in runs(n for n, k in changed.items() if k == kind and base // PAGE <= n < base // PAGE + ENTRIES):
-            x, n = STRIP_X + (first - first_page) * scale, last - first + 1
-            out.append(f'<rect x="{x}" y="{y + ROW - 13}" width="{max(n * scale, 2)}" height="5" fill="{colour}"><title>{kind}: {n} page{"s" * (n > 1)}</title></rect>')
+    for kind in CHANGES:
+        there = {(n * PAGE - start) // unit for n, k in changed.items() if k == kind and base <= n * PAGE < base + ENTRIES * unit}
+        for first, last in runs(there):
+            n = last - first + 1
+            out.append(change_bar(kind, STRIP_X + first * scale, y + ROW - 12, max(n * scale, 2), f"{kind}: {n} page{'s' * (n > 1)}"))
+    out.append(text(TEXT_X, y + 9, f"{start:#x}, entries {skip} to {skip + size - 1}" + (f", {size_text(unit)} each" if level > 1 else ""), 10, "normal", "#444"))
     return "".join(out)
 
 
@@ -270,66 +341,146 @@ def row_text(process, base, span):
     return ", ".join(names)
 
 
+class SharedTables:
+    """PMD tables that several of the recorded processes use, or that say they have several users: a letter for each, and where it is drawn."""
+
+    def __init__(self, point):
+        self.users, self.letter, self.drawn = {}, {}, {}
+        for p in point.processes:
+            for (level, _), (pfn, sharers, _) in p.tables.items():
+                if level == 3:
+                    self.users.setdefault(pfn, [sharers]).append(p.pid)
+        for pfn, (sharers, *pids) in self.users.items():
+            if sharers > 1 or len(pids) > 1:
+                self.letter[pfn] = LETTERS[len(self.letter) % len(LETTERS)]
+
+    def mark(self, pfn, x, y):
+        return (f'<circle cx="{x}" cy="{y}" r="9" fill="#000"/><text x="{x - 3.7}" y="{y + 4}" font-size="11" font-weight="bold" '
+                f'fill="#fff">{self.letter[pfn]}</text>')
+
+
+def rows_of(process, before, shared, changed):
+    """What gets a row: (address, level of its leaves, PMD table that is drawn elsewhere or None), by address."""
+    elsewhere = {start: pfn for (level, start), (pfn, _, _) in process.tables.items() if level == 3 and shared.drawn.get(pfn, process.pid) != process.pid}
+    rows = {(start, 1) for (level, start) in process.tables if level == 2}
+    rows |= {(leaf.start & ~(ENTRIES * UNIT[leaf.level] - 1), leaf.level) for leaf in process.leaves if leaf.level > 1}
+    old = earlier(process, before)
+    if old:				# a table that went with everything in it
+        rows |= {(leaf.start & ~(ENTRIES * UNIT[leaf.level] - 1), leaf.level) for leaf in old.leaves
+                 if any(changed.get(n) == "gone" for n in range(leaf.start // PAGE, leaf.end // PAGE if leaf.level == 1 else leaf.start // PAGE + 1))}
+    rows |= {(start, 2) for (level, start), (pfn, _, _) in process.tables.items() if level == 3 and pfn in shared.letter}
+    found = []
+    for start, level in sorted(rows):
+        away = elsewhere.get(start & ~(PUD - 1)) if level < 3 else None
+        if not (away and level == 1):
+            found.append((start, level, away))
+    return found
+
+
 def draw_process(process, point, before, y, shared):
     out = [text(20, y + 14, f"process {process.pid}: {process.name}", 14, "bold")]
     pages = sum((leaf.end - leaf.start) // PAGE for leaf in process.leaves)
     out.append(text(300, y + 14, f"{len(process.vmas)} VMAs, {len(process.tables) + 1} page tables, {pages} pages present", 12))
     y += 26
-    rows = sorted({s for (level, s) in process.tables if level == 2} | {leaf.start for leaf in process.leaves if leaf.level == 2})
     changed = changes(process, before)
     top = {}
-    for base in rows:
-        for level, span in ((4, 1 << 39), (3, 1 << 30), (2, PMD)):
-            top.setdefault((level, base & ~(span - 1)), [y, y])[1] = y + ROW - 6
-        huge = next((leaf for leaf in process.leaves if leaf.level == 2 and leaf.start == base), None)
-        if huge:
-            out.append(f'<rect x="{STRIP_X}" y="{y}" width="{STRIP_W}" height="{ROW - 14}" fill="url(#k-{huge.kind()})" stroke="#000" stroke-width="2.5"/>'
-                       f'<rect x="{STRIP_X + 150}" y="{y + 3}" width="212" height="14" fill="#fff"/>')
-            out.append(text(STRIP_X + 156, y + 14, f"huge page, frame {huge.pfn:#x}, {huge.sharers} user{'s' * (huge.sharers != 1)}"))
-            change = changed.get(base // PAGE)
-            if change:
-                out.append(f'<rect x="{STRIP_X}" y="{y + ROW - 13}" width="{STRIP_W}" height="5" fill="{CHANGES[change][0]}"/>')
+    for start, level, away in rows_of(process, before, shared, changed):
+        for upper, span in ((4, 1 << 39), (3, PUD), (2, PMD)):
+            if upper > level:
+                top.setdefault((upper, start & ~(span - 1)), [y, y])[1] = y + ROW - 6
+        if away:
+            out.append(f'<rect x="{STRIP_X}" y="{y}" width="{STRIP_W}" height="{ROW - 14}" fill="#fff" stroke="#000" stroke-dasharray="5 4"/>')
+            out.append(text(STRIP_X + 10, y + 14, f"the same table as in process {shared.drawn[away]}: its entries are drawn there"))
+            rights = process.tables[3, start][2]
+            out.append(text(TEXT_X, y + 9, f"{start:#x}, 1 GiB" + ("" if "w" in rights else ", read-only by the PUD entry"), 10, "normal", "#444"))
         else:
-            out.append(draw_strip(process, base, y, changed))
-        if huge:
-            out.append(text(TEXT_X, y + 9, f"{base:#x}, 2 MiB", 10, "normal", "#444"))
-        else:
-            skip, size = window(process, base, changed)
-            out.append(text(TEXT_X, y + 9, f"{base + skip * PAGE:#x}, entries {skip} to {skip + size - 1}", 10, "normal", "#444"))
-        out.append(text(TEXT_X, y + 21, row_text(process, base, PMD), 11, limit=52))
+            out.append(draw_strip(process, level, start, y, changed))
+        out.append(text(TEXT_X, y + 21, row_text(process, start, ENTRIES * UNIT[level]) or "nothing is mapped here any more", 11, limit=46))
         y += ROW
     for (level, start), (begin, end) in sorted(top.items()):
         if (level, start) not in process.tables:
             continue
-        pfn, sharers = process.tables[level, start]
+        pfn, sharers, _ = process.tables[level, start]
         _, x, w, _ = next(c for c in COLUMNS if c[0] == level)
-        others = [f"{p}" for p in shared.get(pfn, []) if p != process.pid]
-        stroke = 'stroke="#cc79a7" stroke-width="3"' if others or sharers > 1 else 'stroke="#555"'
+        letter = level == 3 and pfn in shared.letter
+        stroke = 'stroke="#000" stroke-width="2.5"' if letter else 'stroke="#555"'
         below = {4: "PUD", 3: "PMD", 2: "PTE"}[level]
-        out.append(f'<g><title>{below} table in frame {pfn:#x} for {start:#x}</title><rect x="{x}" y="{begin}" width="{w}" height="{end - begin - 6}" fill="#fff" {stroke}/>')
+        out.append(f'<g><title>{below} table in frame {pfn:#x} for {start:#x}, {sharers} users</title><rect x="{x}" y="{begin}" width="{w}" height="{end - begin - 6}" fill="#fff" {stroke}/>')
         index = start >> {4: 39, 3: 30, 2: 21}[level] & 511
-        out.append(text(x + 6, begin + 14, f"[{index}] {below} table {pfn:x}", 10, limit=22))
-        if end - begin > 40 and (others or sharers > 1):
-            out.append(text(x + 6, begin + 28, "shared with " + ", ".join(others) if others else f"{sharers} users", 10))
+        out.append(text(x + 6, begin + 14, f"[{index}] {below} {pfn:x}", 10, limit=14 if letter else 18))
+        if letter:
+            out.append(shared.mark(pfn, x + w - 12, begin + 11))
+            shared.drawn.setdefault(pfn, process.pid)
         out.append("</g>")
     return "".join(out), y + GAP
 
 
-def draw(point, before):
-    shared = {}
+# --- Files of huge pages --------------------------------------------------------------------------------------------------
+
+def huge_subjects(point):
+    """What has promises of its own: each file that is mapped shared, each private mapping. {key: (title, users, page size, {index: state})}"""
+    found = {}
     for p in point.processes:
-        for (level, _), (pfn, _) in p.tables.items():
-            if p.pid not in shared.setdefault(pfn, []):
-                shared[pfn].append(p.pid)
+        for h in p.huge:
+            shared = h.how == "shared"
+            key = h.file if shared else (p.pid, h.start)
+            vma = p.vma_at(h.start)
+            name = os.path.basename(vma[3]).replace(" (deleted)", "") if vma else ""
+            title = f"{name} ({h.file})" if shared else f"private, of process {p.pid} at {h.start:#x}"
+            _, users, _, states = found.setdefault(key, (title, [], h.page_size, {}))
+            states.update(h.states)
+            if not shared:			# pages that it has without a promise of its own, a child of fork for instance
+                states.update((h.first + (leaf.start - h.start) // h.page_size, "page") for leaf in p.leaves if h.start <= leaf.start < h.end and leaf.pfn)
+            if shared:
+                users.append(f"{p.pid}: {h.first} to {max(h.states)}")
+    return found
+
+
+def draw_huge(point, before, y):
+    """A strip for each, by index of the file; what changed since the point before under it."""
+    subjects, old = huge_subjects(point), huge_subjects(before) if before else {}
+    if not subjects:
+        return "", y
+    out = [text(20, y + 14, "huge pages of files and their promises", 14, "bold")]
+    key = Legend(y + 1)
+    key.x = 340
+    for state, (_, words) in STATES.items():
+        key.add(box(f"url(#k-state-{state})"), words)
+    out += key.out
+    y = key.y + 30
+    for name, (title, users, size, states) in subjects.items():
+        first, n = min(states), max(states) - min(states) + 1
+        scale = max(1, min(16, STRIP_W // n)) if n <= STRIP_W else STRIP_W / n
+        out.append(text(20, y + 14, title, 11, "bold", limit=52))
+        out.append(f'<rect x="{STRIP_X}" y="{y}" width="{n * scale:.1f}" height="{ROW - 14}" fill="#f4f4f4" stroke="#000"/>')
+        for state in STATES:
+            for a, b in runs(i for i, s in states.items() if s == state):
+                out.append(f'<rect x="{STRIP_X + (a - first) * scale:.1f}" y="{y}" width="{(b - a + 1) * scale:.1f}" height="{ROW - 14}" fill="url(#k-state-{state})" '
+                           f'stroke="#333" stroke-width="0.7"><title>{a} to {b}: {STATES[state][1]}</title></rect>')
+        if name in old:
+            other = [i for i, s in states.items() if old[name][3].get(i, s) != s]
+            for a, b in runs(other):
+                out.append(change_bar("new", STRIP_X + (a - first) * scale, y + ROW - 12, max((b - a + 1) * scale, 2), "other than before"))
+        count = {state: sum(s == state for s in states.values()) for state in STATES}
+        out.append(text(TEXT_X, y + 9, f"{count['page']} here, {count['promised']} promised, {count['none']} neither; {size_text(size)} each", 10, "normal", "#444"))
+        if users:
+            out.append(text(TEXT_X, y + 21, "mapped by " + ", ".join(users), 11, limit=46))
+        y += ROW
+    return "".join(out), y + GAP
+
+
+def draw(point, before):
+    shared = SharedTables(point)
+    huge = any(leaf.level > 1 for p in point.processes for leaf in p.leaves) or bool(shared.letter)
     out = [text(20, 28, point.label.replace("-", " "), 18, "bold")]
-    part, y = legend(42)
+    part, y = legend(42, bool(shared.letter), huge)
     out.append(part)
     if re.search(r"HugePages_Total: [1-9]", point.huge):
         out.append(text(20, y + 12, "Huge pages: " + point.huge.replace("HugePages_", "").replace(";", ", "), 12))
         y += 22
     for _, x, w, name in COLUMNS:
         out.append(text(x, y + 14, name, 11, "bold"))
-    out.append(text(STRIP_X, y + 14, "the entries of a PTE table, where there are any", 11, "bold") + text(TEXT_X, y + 14, "what is mapped there", 11, "bold"))
+    out.append(text(STRIP_X, y + 14, "the entries of a table, where there are any", 11, "bold") + text(TEXT_X, y + 14, "what is mapped there", 11, "bold"))
     y += 26
     for p in point.processes:
         part, y = draw_process(p, point, before, y, shared)
@@ -337,6 +488,8 @@ def draw(point, before):
     if not point.processes:
         out.append(text(20, y + 14, "no process was there", 12))
         y += 30
+    part, y = draw_huge(point, before, y)
+    out.append(part)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}" font-family="DejaVu Sans, Verdana, sans-serif">'
             f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>{patterns()}{"".join(out)}</svg>')
 
@@ -347,14 +500,16 @@ def page(points, pictures, command):
     labels = "".join(f'<label for="p{i}">{esc(p.label.replace("-", " "))}</label>' for i, p in enumerate(points))
     rules = "".join(f'#p{i}:checked~#s{i}{{display:block}}#p{i}:checked~nav label[for=p{i}]{{background:#222;color:#fff}}' for i in range(len(points)))
     # Ids of patterns are the same in all: one of them may be hidden, and a hidden pattern draws nothing.
-    shown = "".join(f'<section id="s{i}">{re.sub(r"k-", f"k{i}-", picture)}</section>' for i, picture in enumerate(pictures))
+    shown = "".join(f'<section id="s{i}" tabindex="0">{re.sub(r"k-", f"k{i}-", picture)}</section>' for i, picture in enumerate(pictures))
     return f'''<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Page tables: {esc(command)}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>body{{font-family:DejaVu Sans,Verdana,sans-serif;margin:16px;color:#111;background:#fff}}input{{position:absolute;opacity:0}}
 section{{display:none;overflow-x:auto}}nav label{{display:inline-block;padding:6px 12px;margin:0 6px 12px 0;border:1px solid #222;cursor:pointer}}
+.wide{{display:none}}@media(max-width:1270px){{.wide{{display:inline}}}}
 input:focus-visible~nav{{outline:2px solid #0072b2}}code{{background:#eee;padding:1px 4px}}{rules}</style></head>
-<body><h1>Page tables</h1><p>of <code>{esc(command)}</code>. Point at a part of a strip to read addresses, frame and rights.</p>
+<body><h1>Page tables</h1><p>of <code>{esc(command)}</code>. Point at a part of a strip to read addresses, frame and rights.
+<b class="wide">The picture is wider than this window: scroll it sideways.</b></p>
 {radios}<nav>{labels}</nav>{shown}</body></html>
 '''
 
