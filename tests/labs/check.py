@@ -5,7 +5,8 @@ usage: check.py [--slow] [--only N]...
 
 For each lab: the kernel as it is gets full marks; the tree that students are given builds without a warning and gets none; our own tests,
 and our model of a student's tests, catch every planted bug. With --slow: ten times in a row and on a busy machine, the same score each
-time; and for variants, that the solution earns full marks there, and that the public one does not even compile.
+time; and for variants, that the solution earns full marks there, that the public one does not even compile, and that it loses points when
+somebody adapts its names.
 """
 import os
 import shutil
@@ -123,18 +124,38 @@ def bugs(lab):
 
 
 def variants(lab):
-    """The variant's own solution earns everything; the public one does not compile there."""
+    """The variant's own solution earns everything. The public one does not compile there; and with its names adapted it does not pass."""
     name = f"lab{lab.number}_variant"
     parts = grade.grade(lab.number, variant_seed="17", quiet=True)
     ok(f"{name}_solution_has_full_marks", all(p.points == p.maximum for p in parts), "\n" + lost(parts))
     tree = stub_tree(lab, "17")
-    for path in {c.path for c in lab.cuts}:
+    paths = {c.path for c in lab.cuts}
+    for path in paths:
         shutil.copy(os.path.join(vm.TOP, path), os.path.join(tree, path))
     try:
         grade.build_kernels(tree, ["release"])
         ok(f"{name}_public_solution_does_not_compile", False, "it does")
     except grade.BuildFailed:
         ok(f"{name}_public_solution_does_not_compile", True)
+    for path in paths:
+        with open(os.path.join(vm.TOP, path), encoding="utf-8") as f:
+            text = f.read()
+        with open(os.path.join(tree, path), "w", encoding="utf-8") as f:
+            f.write(labs.csource.rename(text, labs.Variant(lab, "17").names))
+    try:
+        kernels = grade.build_kernels(tree, ["debug", "release"])
+    except grade.BuildFailed as e:
+        ok(f"{name}_adapted_public_solution_loses_points", False, "it does not compile, so nothing is known\n" + str(e)[-2000:])
+        return
+    tests = grade.select_tests(lab, "", "", os.path.join(tree, f"docs/labs/lab{lab.number}"))
+    programs = os.path.join(grade.WORK, f"lab{lab.number}-tests")
+    for t in tests:
+        error = grade.build_test(t, tree, programs)
+        if error:
+            raise Trouble(error)
+    grade.run_tests(tests, kernels, 1, programs)
+    left = sum(t.points for t in tests if t.verdict == "PASS")
+    ok(f"{name}_adapted_public_solution_loses_points", left < sum(t.points for t in tests), f"it has all {left}")
 
 
 def status_of_make():

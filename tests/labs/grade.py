@@ -232,6 +232,8 @@ def run_tests(tests, kernels, seed, programs, extra="", said=None, until=None):
         for s in t.seeds(seed):
             boots.setdefault((*t.boot(), s), []).append(t)
 
+    dead = {}		# a build that did not get as far as programs is not waited for again, whatever the seed
+
     def run(boot):
         (build, cpus, mem, append, s), some = boot
         ended = False
@@ -243,8 +245,12 @@ def run_tests(tests, kernels, seed, programs, extra="", said=None, until=None):
                 said(test, s, outcome)
             ended = bool(until and until(outcome))
             return ended
+        if build in dead:
+            return any([report(t, dead[build]) for t in some])
         words = f"{append} {extra}".strip() + (f" race.seed={s}" if build == "debug" else "")
         run_boot(some, kernels[build], build, cpus, mem, words.strip(), report, lambda t: os.path.join(programs, t.name))
+        if some[-1].outcomes and some[-1].outcomes[-1][1].status == "boot":
+            dead[build] = some[-1].outcomes[-1][1]
         return ended
     if until:
         any(run(boot) for boot in sorted(boots.items(), key=lambda b: b[0]))
