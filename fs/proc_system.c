@@ -280,9 +280,12 @@ static ssize_t store_lock_stat(void *arg, const char *buf, size_t n)
 static ssize_t show_trace(void *arg, char *buf, size_t size)
 {
 	(void)arg;
+	char more[TRACE_MAX_LINE + 1];
 	u64 pos = 0;
+	size_t n = trace_format(buf, size, &pos);
 
-	return (ssize_t)trace_format(buf, size, &pos);
+	/* A buffer that is too small asks for a larger one. */
+	return trace_format(more, sizeof(more), &pos) ? (ssize_t)size : (ssize_t)n;
 }
 
 static ssize_t store_trace(void *arg, const char *buf, size_t n)

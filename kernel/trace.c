@@ -142,8 +142,6 @@ static size_t format_record(char *buf, size_t size, const struct record *r)
 	return n + scnprintf(buf + n, size - n, "}\n");
 }
 
-#define MAX_LINE 320
-
 size_t trace_format(char *buf, size_t size, u64 *pos)
 {
 	u64 next[NR_CPUS];		/* sequence of each ring's next record; 0: none */
@@ -153,7 +151,7 @@ size_t trace_format(char *buf, size_t size, u64 *pos)
 
 	for (cpu = 0; cpu < NR_CPUS; cpu++)
 		next[cpu] = rings[cpu].records && find_record(&rings[cpu], *pos, &r) ? r.seq : 0;
-	while (size - n > MAX_LINE) {
+	while (size - n > TRACE_MAX_LINE) {
 		unsigned int first = NR_CPUS;
 
 		for (cpu = 0; cpu < NR_CPUS; cpu++)
@@ -175,7 +173,7 @@ size_t trace_format(char *buf, size_t size, u64 *pos)
 
 void trace_dump(void)
 {
-	static char line[MAX_LINE + 1];		/* one record fits, two do not */
+	static char line[TRACE_MAX_LINE + 1];		/* one record fits, two do not */
 	u64 end = __atomic_load_n(&last_seq, __ATOMIC_RELAXED), pos = end > DUMP_RECORDS ? end - DUMP_RECORDS + 1 : 1;
 
 	if (end)

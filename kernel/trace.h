@@ -46,6 +46,7 @@ void trace_init(void);			/* looks at trace=; after mm_init() */
  * Text of the records with a sequence in [*pos, newest], oldest first, as many whole lines as fit into @buf; *pos moves on.
  * 0 bytes: no more right now. Sequences order all CPUs; those overwritten meanwhile are skipped.
  */
+#define TRACE_MAX_LINE	320u		/* no room for one: nothing is written */
 size_t trace_format(char *buf, size_t size, u64 *pos);
 void trace_dump(void);		/* panic: the last few records into the log; other CPUs stopped, no locks taken */
 

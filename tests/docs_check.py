@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Keeps docs/ true: links lead somewhere, named symbols exist, and the lock table is that of kernel/lock_rank.h.
+"""Keeps docs/ true: links lead somewhere, named symbols exist, the lock table is that of kernel/lock_rank.h, chapters have their question
+and their exercises, and the patches of the labs apply.
 
     tests/docs_check.py            check; one line for each thing that is wrong
     tests/docs_check.py --update   rewrite the lock table of docs/locking.md
 """
+import glob
 import os
 import re
+import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -84,6 +87,11 @@ def main():
         for symbol in re.findall(r"`([a-z_][a-z0-9_]{3,})(?:\(\))?`", text):
             if "_" in symbol and symbol not in words:
                 wrong.append(f"{page}: `{symbol}` is nowhere in the source")
+    # What the labs change in the kernel must find its place there. Whoever moves a line sees it here, in a second, not in the labs' own tests.
+    for patch in sorted(glob.glob(os.path.join(TOP, "docs/labs/lab*/*/*.patch"))):
+        done = subprocess.run(["patch", "-p1", "-F3", "--dry-run", "-s", "-i", patch], cwd=TOP, stdin=subprocess.DEVNULL, capture_output=True)
+        if done.returncode:
+            wrong.append(f"{os.path.relpath(patch, TOP)}: does not apply any more")
     # The form that tests/run.sh counts.
     for line in wrong:
         print(f"FAIL: docs: {line}")

@@ -123,6 +123,25 @@ def bugs(lab):
     ok(f"lab{lab.number}_our_tests_catch_{len(lab.bugs)}_planted_bugs", not not_caught, "not caught:\n" + "\n".join(not_caught))
 
 
+def lies(lab):
+    """A kernel that tells what the tests want to hear, and does something else, is caught by the view from outside."""
+    for patch in sorted(os.listdir(os.path.join(lab.directory, "lies"))) if os.path.isdir(os.path.join(lab.directory, "lies")) else []:
+        def change(tree, patch=patch):
+            with open(os.path.join(lab.directory, "lies", patch), encoding="utf-8") as f:
+                labs.apply_patch(tree, f.read(), patch)
+        name = f"lab{lab.number}_outside_view_catches_{os.path.splitext(patch)[0]}"
+        tree = grade.make_tree(os.path.join(grade.WORK, f"lab{lab.number}-lie"), change)
+        tests = [t for t in grade.select_tests(lab, "", "", lab.directory) if t.get("view")]
+        programs = os.path.join(grade.WORK, f"lab{lab.number}-tests")
+        for t in tests:
+            error = grade.build_test(t, tree, programs)
+            if error:
+                raise Trouble(error)
+        grade.run_tests(tests, grade.build_kernels(tree, sorted({t.boot()[0] for t in tests})), 1, programs)
+        said = "\n".join(o.output for t in tests for _, o in t.outcomes)
+        ok(name, all(t.verdict == "FAIL" for t in tests) and "from outside: " in said, "it is not: " + said)
+
+
 def variants(lab):
     """The variant's own solution earns everything. The public one does not compile there; and with its names adapted it does not pass."""
     name = f"lab{lab.number}_variant"
@@ -186,6 +205,7 @@ def main(argv):
         if lab.bugs:
             bugs(lab)
         if slow:
+            lies(lab)
             if lab.renames or lab.behaviours:
                 variants(lab)
             solution(number, 10)

@@ -34,7 +34,7 @@ LABS = os.path.join(vm.TOP, "docs/labs")
 TEXT = (".c", ".h", ".S", ".md", ".py", ".sh", ".patch", ".txt", ".pml", ".cc", ".ld", ".cfg", ".yml", ".json")
 
 # Never in a student's tree: each of them shows a solution, or a way to one.
-SECRET = ("docs/labs/lab*/bugs", "docs/labs/lab*/model", "docs/labs/lab*/variants", "docs/labs/lab*/planted", "docs/labs/lab*/hidden",
+SECRET = ("docs/labs/lab*/bugs", "docs/labs/lab*/model", "docs/labs/lab*/lies", "docs/labs/lab*/variants", "docs/labs/lab*/planted", "docs/labs/lab*/hidden",
           "docs/labs/teaching.md", "tests/race/patches", "tests/labs/check.py", "tests/labs/selftest", "tests/labs/grade_all.py",
           "tests/labs/gradescope.py")
 

@@ -179,6 +179,67 @@ static void view(const char *format, ...)
 #define view_table_remember(name, p, level)	view("table-remember %s %lx %d", (name), (unsigned long)(p), (level))
 #define view_table_is(name, p, level)		view("table-is %s %lx %d", (name), (unsigned long)(p), (level))
 #define view_table_is_not(name, p, level)	view("table-isnot %s %lx %d", (name), (unsigned long)(p), (level))
+/*
+ * Page faults of user mode in a range, three times: as the processor takes them, which the grader has from the emulator; as the kernel counts
+ * them, for the thread and for all (/proc/vmstat); and as its trace shows them. In between only the accesses in question: other
+ * faults of this thread would count as well.
+ */
+struct fault_count { long own, all; };
+
+__attribute__((unused))
+static long counted_by_vmstat(const char *key)
+{
+	char *text = read_text("/proc/vmstat");
+	size_t n = strlen(key);
+
+	for (char *line; (line = next_line(&text)); )
+		if (strncmp(line, key, n) == 0 && line[n] == ' ')
+			return atol(line + n + 1);
+	return -1;
+}
+
+__attribute__((unused))
+static struct fault_count faults_begin(void)
+{
+	struct fault_count c;
+
+	view("faults_begin");
+	write_file("/proc/trace", "1");
+	for (int warm = 0; warm < 2; warm++)		/* what this itself touches is there then */
+		c = (struct fault_count){ .all = counted_by_vmstat("pgfault"), .own = faults() };
+	return c;
+}
+
+/* How many there were in [p, p + len), by the kernel's count; what disagrees with it fails the test. A range is good for once: traces stay. */
+__attribute__((unused))
+static long faults_end(struct fault_count before, const volatile void *p, size_t len)
+{
+	long n = faults() - before.own, all = counted_by_vmstat("pgfault") - before.all, traced = 0;
+	char line[400];
+	FILE *f;
+
+	write_file("/proc/trace", "0");
+	view("faults %lx %lx %lx", (unsigned long)p, len, n);
+	f = fopen("/proc/trace", "r");
+	MUST(f != NULL);
+	while (fgets(line, sizeof(line), f)) {
+		const char *at = strstr(line, "\"event\":\"fault\",\"addr\":");
+		unsigned long addr = at ? strtoul(at + strlen("\"event\":\"fault\",\"addr\":"), NULL, 10) : 0;
+
+		traced += addr >= (unsigned long)p && addr < (unsigned long)p + len;
+	}
+	fclose(f);
+	if (traced != n) {
+		printf("the trace shows %ld faults at %p, the thread's count is %ld\n", traced, (void *)p, n);
+		test_failures++;
+	}
+	if (all < n) {
+		printf("/proc/vmstat counts %ld faults of all, the thread's count is %ld\n", all, n);
+		test_failures++;
+	}
+	return n;
+}
+
 /* The entry of that level (4: root, 1: leaf) exists or not. */
 #define view_level(p, level, there)	view("level %lx %d %d", (unsigned long)(p), (level), (there))
 

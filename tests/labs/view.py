@@ -8,6 +8,8 @@ The guest asks on its fourth serial port (tests/labs/lab_test.h), one line a que
     same VA VA, differ VA VA
     remember NAME VA, is NAME VA, isnot NAME VA
     table-remember NAME VA N, table-is NAME VA N, table-isnot NAME VA N     the frame of the table in which the entry of level N stands
+    faults_begin            from now on the emulator writes down which exceptions its processors take
+    faults VA LENGTH N      user mode has taken N page faults in [VA, VA + LENGTH) since then
 
 and is answered "ok" or with what is wrong and the walk, level by level.
 """
@@ -140,6 +142,13 @@ class Viewer(threading.Thread):
     def answer(self, line):
         """The guest is stopped meanwhile. Several processors may be in user mode: any of them may be the asker."""
         what, *words = line.split()
+        try:
+            if what == "faults_begin":
+                return self.count_faults_from_now()
+            if what == "faults":
+                return self.compare_faults(*(int(w, 16) for w in words))
+        except (TypeError, ValueError):
+            return "the question is not understood"
         reasons = []
         for _ in range(40):
             self.monitor.call("stop")
@@ -158,6 +167,23 @@ class Viewer(threading.Thread):
                 break
             time.sleep(0.02)
         return reasons[0] if reasons else "no processor was found in user mode"
+
+    # What a kernel says of its page faults can be compared with what the processor did: the emulator logs every exception, before any
+    # code of the guest has seen it.
+
+    def count_faults_from_now(self):
+        self.monitor.human(f"logfile {self.path}.exceptions")
+        self.monitor.human("log int")
+        return "ok"
+
+    def compare_faults(self, start, length, claimed):
+        self.monitor.human("log none")			# closes the file, too
+        with open(self.path + ".exceptions", errors="replace") as f:
+            taken = [int(a, 16) for a in re.findall(r"(?m)^ *\d+: v=0e e=[0-9a-f]+ i=0 cpl=3 .*\bCR2=([0-9a-f]+)", f.read())]
+        there = sum(start <= a < start + length for a in taken)
+        if there == claimed:
+            return "ok"
+        return f"the processor has taken {there} page faults at {start:#x} to {start + length:#x}, the kernel counts {claimed}"
 
     def check(self, what, words, root):
         va = int(words[1] if what.rpartition("-")[2] in ("remember", "is", "isnot") else words[0], 16)
