@@ -31,6 +31,7 @@ GFX	 ?=
 CPU	 ?=
 QEMU	 ?=
 WEB	 ?=
+ADD	 ?=
 
 # Where everything goes. Another directory for another compiler keeps both: make O=build/clang CC=clang kernels
 O	 ?= build
@@ -243,7 +244,7 @@ oracle: deps
 doctor:
 	@python3 -B tests/lib/run.py --doctor
 
-export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD WEB
+export CPUS MEM FIRMWARE MEDIA APPEND GFX CPU QEMU BUILD WEB ADD
 run: deps
 	@$(MAKE) -s -j$$(nproc) $(if $(filter direct,$(MEDIA)),$(KERNELS) $(INITRAMFS),$(ISO))
 	@python3 -B tests/lib/run.py
@@ -294,7 +295,6 @@ book:
 # --- Pictures of page tables ---------------------------------------------------------------------------------------------------------
 map: export CMD := $(value CMD)
 map: export OUT := $(OUT)
-map: export ADD := $(ADD)
 map: deps
 	@python3 -B tests/lib/map.py
 
@@ -342,6 +342,7 @@ help:
 	@echo 'make run          boot it here; the serial console is this terminal (leave with Ctrl-A X)'
 	@echo '                    CPUS=2 MEM=1G FIRMWARE=bios|uefi MEDIA=direct|iso|usb APPEND="kernel parameters"'
 	@echo '                    WEB=8080: the port of this machine that shows the guest'"'"'s web page'
+	@echo '                    ADD="FILE..." are in the guest as /t/FILE (make gdb and make map know it too)'
 	@echo '                    GFX=1 for a window, BUILD=debug for the checked kernel, QEMU=path'
 	@echo 'make test         every quick test; ends with "N passed, N failed, N skipped"'
 	@echo 'make check-slow   the quick tests and the long ones'

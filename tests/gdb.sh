@@ -39,6 +39,22 @@ else
 	fail panic_shows_the_walk "see the end of the log"
 	tail -60 $console | sed 's/^/    | /'
 fi
+
+# A user program: faults that wait for it, and its own symbols. The first stop in user mode is at a bare address, so that they come by themselves.
+mkdir -p build/tests/gdb
+musl-gcc -static -O1 -g -Wall -Wextra -I. -pthread -o build/tests/gdb/gdb-target tests/lib/gdb-target.c >"$work/said" 2>&1
+marker=$(nm build/tests/gdb/gdb-target | awk '$3 == "everybody_waits" { print $1 }')
+GDB_COMMANDS="set pagination off; set confirm off; hbreak sys_getppid; continue; delete; fl uffd 1; fl uffd; hbreak *0x$marker; continue; delete; bt 2; fl user 1; fl user gdb-target" \
+	CPUS=2 MEM=256M BUILD=debug ADD=build/tests/gdb/gdb-target APPEND=rdinit=/t/gdb-target timeout 300 python3 -B tests/lib/run.py --gdb >>"$work/out2" 2>&1 </dev/null
+expect user_script_ran_to_its_end 0 $?
+cp "$work/out" "$work/out1"; cp "$work/out2" "$work/out"
+has uffd_read_fault_waits '^  fault at 0x500000000000 \(missing, write\) of thread [0-9]+: read, not served'
+has uffd_unread_fault_waits '^  fault at 0x500000001000 \(missing, write\) of thread [0-9]+: nobody has read it'
+has uffd_counts_who_waits '^userfaultfd at 0x[0-9a-f]+: 2 wait$'
+has user_symbols_by_themselves '^fl: symbols of build/tests/gdb/gdb-target'
+has user_backtrace '#0 +everybody_waits'
+has user_symbols_once '^symbols of build/tests/gdb/gdb-target: there already'
+cat "$work/out1" >>"$work/out"
 if grep -q 'Python Exception\|Error occurred in Python' "$work/out"; then
 	fail no_exceptions "$(grep -m1 'Python Exception\|Error occurred in Python' "$work/out")"
 else

@@ -4,12 +4,17 @@
     fl vma PID           the VMAs of a process, from the tree itself, with the state of their locks
     fl pt PID ADDR       the walk of an address, level by level, decoded, with its VMA beside it
     fl locks             who holds which lock (debug build), and locks of address spaces that are taken
-    fl uffd              every VMA that a userfaultfd serves
+    fl uffd [PID]        the VMAs that a userfaultfd serves, and its queues: which faults wait, which were read, which events are due
+    fl user [PID|NAME]   symbols of a user program: of that process, or by name before it runs
 
 They read memory only: nothing in the kernel is called, so they work wherever it was stopped, also in the middle of a change; what
-is being changed at that moment may look odd. User programs have symbols too: add-symbol-file build/tests/GROUP/NAME (linked static,
-so no address is needed).
+is being changed at that moment may look odd. Whenever gdb stops in user mode, the symbols of the program there are loaded by themselves,
+if it was built here.
 """
+import glob
+import os
+import struct
+
 import gdb
 
 PAGE = 4096
@@ -159,7 +164,7 @@ def entry_text(name, index, entry):
 
 
 class Fl(gdb.Command):
-    """Commands for Faultline: fl threads, fl vma PID, fl pt PID ADDR, fl locks, fl uffd."""
+    """Commands for Faultline: fl threads, fl vma PID, fl pt PID ADDR, fl locks, fl uffd, fl user."""
 
     def __init__(self):
         super().__init__("fl", gdb.COMMAND_DATA, prefix=True)
@@ -282,27 +287,144 @@ class Locks(gdb.Command):
             print("no task holds a lock" if has_list else "no lock of an address space is held (the debug build knows all locks)")
 
 
+EVENTS = {0x12: "fault", 0x13: "fork", 0x14: "remap", 0x15: "remove", 0x16: "unmap"}
+
+
+def number(words):
+    return int(gdb.parse_and_eval(words))
+
+
 class Uffd(gdb.Command):
-    """fl uffd: the VMAs that a userfaultfd serves."""
+    """fl uffd [PID]: the VMAs that a userfaultfd serves, and who waits for it."""
 
     def __init__(self):
         super().__init__("fl uffd", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
-        found = 0
-        seen = set()
+        words = gdb.string_to_argv(argument)
+        if len(words) > 1:
+            raise gdb.GdbError("usage: fl uffd [PID]")
+        only = mm_of(number(words[0])) if words else None
+        contexts, seen = {}, set()
         for p, t in tasks():
             mm = t["mm"]
-            if not u64(mm) or u64(mm) in seen:
+            if not u64(mm) or u64(mm) in seen or (only is not None and u64(mm) != u64(only)):
                 continue
             seen.add(u64(mm))
             for vma in vmas(mm):
                 if u64(vma["uffd"]):
                     print(f"process {int(p['tgid'])}: {vma_line(vma)}, by the userfaultfd at {u64(vma['uffd']):#x}")
-                    found += 1
-        if not found:
+                    contexts[u64(vma["uffd"])] = vma["uffd"]
+        for address, ctx in sorted(contexts.items()):
+            self.queues(address, ctx)
+        if not contexts:
             print("no VMA is registered with a userfaultfd")
 
+    @staticmethod
+    def queues(address, ctx):
+        changing = int(ctx["mmap_changing"])
+        print(f"userfaultfd at {address:#x}: {int(ctx['nr_waiters'])} wait" + (f", mappings are changing ({changing})" if changing else ""))
+        for name, words in (("pending", "nobody has read it"), ("read", "read, not served")):
+            for w in each(ctx[name], "struct uffd_waiter", "node"):
+                flags = u64(w["msg"]["pagefault"]["flags"])
+                kind = "write-protected" if flags & 2 else "minor" if flags & 4 else "missing"
+                print(f"  fault at {u64(w['addr']):#x} ({kind}{', write' if flags & 1 else ''}) of thread {int(w['task']['tid'])}: {words}")
+        for name, words in (("events", "nobody has read it"), ("taken", "its reader makes the descriptor")):
+            for e in each(ctx[name], "struct uffd_event", "node"):
+                print(f"  {EVENTS.get(int(e['msg']['event']), 'event')} of thread {int(e['task']['tid'])}: {words}")
 
-for command in (Fl, Threads, Vma, Pt, Locks, Uffd):
+
+# --- Symbols of user programs -------------------------------------------------------------------------------------------------
+
+loaded = set()
+
+
+def built_here(name):
+    """The newest program of that name that was built in this tree; None if there is none. Tests of labs are called lab-NAME in the guest."""
+    top = os.environ.get("FAULTLINE_TOP", os.getcwd())		# from make gdb; gdb tells a script no __file__
+    found = []
+    for word in {name, name[4:] if name.startswith("lab-") else name}:
+        for pattern in ("build", "build/tests/*", "build/labs/*", "build/user"):
+            found += glob.glob(os.path.join(top, pattern, glob.escape(word)))
+    found = [f for f in found if is_program(f)]
+    return max(found, key=os.path.getmtime) if found else None
+
+
+def is_program(path):
+    try:
+        with open(path, "rb") as f:
+            head = f.read(20)
+        return head[:4] == b"\x7fELF" and struct.unpack("<H", head[16:18])[0] in (2, 3)
+    except OSError:
+        return False
+
+
+def load_program(path, base):
+    """Once for each file. Position-independent ones lie where the process has put them; others where they were linked."""
+    with open(path, "rb") as f:
+        moved = struct.unpack("<H", f.read(20)[16:18])[0] == 3
+    if moved and base is None:
+        raise gdb.GdbError(f"{path} is position-independent: only the process tells where it is (fl user PID)")
+    if (path, base if moved else 0) in loaded:
+        return False
+    loaded.add((path, base if moved else 0))
+    gdb.execute(f"add-symbol-file {path}" + (f" -o {base:#x}" if moved else ""), to_string=True)
+    return True
+
+
+def program_of(mm):
+    """(name, address of its first byte), as the kernel knows them."""
+    exe = mm["exe_file"]
+    if not u64(exe):
+        raise gdb.GdbError("this process has no program: a kernel thread")
+    base = next((u64(v["start"]) for v in vmas(mm) if u64(v["file"]) and u64(v["file"]["inode"]) == u64(exe["inode"]) and not u64(v["pgoff"])), None)
+    return file_name(exe), base
+
+
+class User(gdb.Command):
+    """fl user [PID|NAME]: load the symbols of a user program; without a word, of the one that runs on this processor."""
+
+    def __init__(self):
+        super().__init__("fl user", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        words = gdb.string_to_argv(argument)
+        if len(words) > 1:
+            raise gdb.GdbError("usage: fl user [PID|NAME]")
+        base = None
+        if words and not words[0].isdigit():
+            name = words[0]
+        else:
+            name, base = program_of(mm_of(int(words[0])) if words else running_here()["mm"])
+        path = name if os.path.isfile(name) else built_here(os.path.basename(name))
+        if not path:
+            raise gdb.GdbError(f"no program '{name}' under build/: nothing to take symbols from")
+        print(f"symbols of {os.path.relpath(path)}: {'loaded' if load_program(path, base) else 'there already'}")
+
+
+def running_here():
+    """The task on the processor that gdb looks at."""
+    cpu = gdb.selected_thread().num - 1
+    for _, t in tasks():
+        if t["on_cpu"] and int(t["cpu"]) == cpu and u64(t["mm"]):
+            return t
+    raise gdb.GdbError("no user program runs on this processor")
+
+
+def stopped(event):
+    """In user mode: who is that? Whatever goes wrong here must not spoil the stop."""
+    try:
+        if int(gdb.parse_and_eval("$cs")) & 3 != 3:
+            return
+        name, base = program_of(running_here()["mm"])
+        path = built_here(name)
+        if path and load_program(path, base):
+            print(f"fl: symbols of {os.path.relpath(path)}")
+    except (gdb.error, gdb.MemoryError, OSError, StopIteration):
+        pass
+
+
+gdb.events.stop.connect(stopped)
+
+for command in (Fl, Threads, Vma, Pt, Locks, Uffd, User):
     command()

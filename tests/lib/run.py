@@ -1,5 +1,6 @@
 """make run, make gdb, make doctor: a machine for a person rather than for a test. Settings come from make's variables."""
 import os
+import shlex
 import shutil
 import socket as socketlib
 import subprocess
@@ -11,7 +12,24 @@ import vm
 from vm import Trouble, note
 
 SETTINGS = {name: os.environ.get(name, "") for name in
-            ("CPUS", "MEM", "FIRMWARE", "MEDIA", "APPEND", "GFX", "CPU", "QEMU", "BUILD", "WEB")}
+            ("CPUS", "MEM", "FIRMWARE", "MEDIA", "APPEND", "GFX", "CPU", "QEMU", "BUILD", "WEB", "ADD")}
+
+
+def initramfs(directory):
+    """The usual one, with the files that ADD names in /t behind it: archives may be joined."""
+    files = shlex.split(SETTINGS["ADD"])
+    if not files:
+        return vm.INITRAMFS
+    missing = [f for f in files if not os.path.isfile(f)]
+    if missing:
+        raise Trouble(f"ADD: there is no file {missing[0]}")
+    more, both = os.path.join(directory, "more.cpio"), os.path.join(directory, "initramfs.cpio")
+    subprocess.run([os.path.join(vm.TOP, "boot/mkcpio.py"), more, *(f"{f}=/t/{os.path.basename(f)}" for f in files)], check=True)
+    with open(both, "wb") as out:
+        for part in (vm.INITRAMFS, more):
+            with open(part, "rb") as f:
+                shutil.copyfileobj(f, out)
+    return both
 
 
 def build_machine(qemu, directory, accelerator=None):
@@ -27,8 +45,10 @@ def build_machine(qemu, directory, accelerator=None):
     machine = vm.Machine(qemu, s["CPUS"] or "2", s["MEM"] or "1G", s["CPU"] or None, accelerator=accelerator)
     machine.firmware(firmware, directory)
     if media == "direct":
-        machine.direct(vm.faultline_kernel(s["BUILD"] or "release"), vm.INITRAMFS, s["APPEND"])
+        machine.direct(vm.faultline_kernel(s["BUILD"] or "release"), initramfs(directory), s["APPEND"])
     else:
+        if s["ADD"]:
+            raise Trouble("ADD goes with MEDIA=direct only")
         if s["APPEND"] or s["BUILD"]:
             note("run: APPEND and BUILD are for MEDIA=direct; here choose in the menu (e edits an entry)")
         machine.medium(media, os.path.join(vm.BUILD, "faultline.iso"))
@@ -97,7 +117,7 @@ def gdb():
             commands = os.environ.get("GDB_COMMANDS")	# for scripts: run these and leave
             if commands:
                 command += ["-batch"] + [w for line in commands.split(";") for w in ("-ex", line.strip())]
-            return subprocess.call(command + [vm.faultline_kernel(SETTINGS["BUILD"] or "debug")])
+            return subprocess.call(command + [vm.faultline_kernel(SETTINGS["BUILD"] or "debug")], env=dict(os.environ, FAULTLINE_TOP=vm.TOP))
         finally:
             guest.kill()
             guest.wait()
