@@ -505,7 +505,8 @@ static void dir_changed(struct inode *dir, int names, int subdirs)
 	assert(rwsem_is_write_held(&dir->lock));
 	spin_lock(&dir->meta_lock);
 	dir->mtime = dir->ctime = now;
-	dir->nlink += (u32)subdirs;
+	if (!dir->sb->weak_names)		/* there the count comes from the server, who may have done what we have not heard of */
+		dir->nlink += (u32)subdirs;
 	WRITE_ONCE(dir->size, dir->size + (u64)(s64)(names * DIRENT_SIZE));
 	spin_unlock(&dir->meta_lock);
 }

@@ -356,6 +356,7 @@ static struct super_block *make_super(struct serverfs *fs)
 	sb->private = fs;
 	sb->flags = MS_NOSUID | MS_NODEV;	/* no server makes a program root's */
 	sb->weak_names = true;
+	sb->max_inodes = nr_total_pages() / 2;	/* in use at a time: as in tmpfs */
 	sb->served = true;
 	sb->store_away = true;
 	sb->kill = serverfs_kill;

@@ -122,6 +122,12 @@ struct inode *serverfs_inode(struct super_block *sb, const struct fl_fs_ans *a)
 		inode_put(inode);
 		return ERR_PTR(-EIO);
 	}
+	if (S_ISDIR(inode->mode) && READ_ONCE(inode->nlink) != max(a->nlink, 2u)) {
+		spin_lock(&inode->meta_lock);
+		if (inode->nlink)			/* 0: removed by us */
+			inode->nlink = max(a->nlink, 2u);
+		spin_unlock(&inode->meta_lock);
+	}
 	return inode;
 }
 

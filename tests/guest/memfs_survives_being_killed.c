@@ -34,6 +34,15 @@ static void away_and_back(void)
 	CHECK_EQUAL('b', p[PAGE]);
 	CHECK(is_bus_error(p + 2 * PAGE, 0));
 	CHECK(is_bus_error(p + 3 * PAGE, 1));
+	/* Everybody else who asks for the page hears of it, and lets go of what he holds: mmap and munmap work. */
+	struct iovec to = { buf, 1 }, from = { p + 2 * PAGE, 1 };
+
+	CHECK_EQUAL(-1, mlock(p + 2 * PAGE, PAGE));
+	CHECK_ERRNO(EFAULT, process_vm_readv(getpid(), &to, 1, &from, 1, 0));
+	CHECK_ERRNO(EFAULT, syscall(SYS_futex, p + 2 * PAGE, 1 /* FUTEX_WAKE */, 1, NULL, NULL, 0));
+	CHECK_ERRNO(EFAULT, madvise(p + 2 * PAGE, PAGE, 22 /* MADV_POPULATE_READ */));
+	CHECK(munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE) == 0);
+	munlock(p + 2 * PAGE, PAGE);
 	p[1] = '0';			/* and one more while it is dead */
 	CHECK_EQUAL(1, pread(fd, buf, 1, 0));
 	CHECK_ERRNO(EIO, pread(fd, buf, 1, 2 * PAGE));
