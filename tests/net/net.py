@@ -8,6 +8,7 @@ usage: net.py [--slow] [NAME]...        all of them without a name
     programs    BusyBox wget, httpd, nc, telnet, ping in both directions
     bulk        the host fetches 100 MB from a BusyBox httpd, intact (8 MB without --slow)
     peer        Linux 6.12 on the other end of the wire: both directions at once, many connections, frames lost and reordered
+    dsm         user/demo/uffd_dsm.c: memory that two processes share over TCP, on one guest of each kernel and on two guests; killed and lying peers
     page        the page that the system shows when it is booted as it is, in a headless browser if there is one
     killed      netd is killed 20 times under traffic (--slow: 1000); httpd answers again without being restarted
     restart     how long the network is away when init finds netd dead: below a second until the first new connection
@@ -435,6 +436,67 @@ def peer():
         two_guests("peer/faultline-to-faultline", ("faultline", "faultline"), size=size, connections=connections)
 
 
+DSM_RIGHT = [f"node {n}: counted to 60, wrong messages 0, wrong buffers 0: memory right" for n in range(2)]
+LOOPBACK = {"linux": "ifconfig lo up\n",
+            "faultline": "/sbin/start-netd 2>/dev/null &\nuntil ping -c 1 -W 5 127.0.0.1 >/dev/null 2>&1; do sleep 0.1; done\n"}
+# Who talks nonsense, and who goes away in the middle: an error, and an end.
+DSM_PEERS = """
+/t/uffd_dsm listen 7 & first=$!
+while kill -0 $first 2>/dev/null; do (printf abcdefghijklmnop; sleep 0.2) | nc 127.0.0.1 7 2>/dev/null; sleep 0.1; done
+wait $first; echo nonsense $?
+/t/uffd_dsm listen 8 & first=$!
+while kill -0 $first 2>/dev/null; do nc 127.0.0.1 8 </dev/null 2>/dev/null; sleep 0.1; done
+wait $first; echo nobody $?
+status=0
+while [ $status = 0 ]; do
+	/t/uffd_dsm listen 9 >/dev/null 2>&1 & first=$!
+	/t/uffd_dsm connect 127.0.0.1 9 >/dev/null 2>&1 & second=$!
+	while kill -0 $second 2>/dev/null && [ -z "$(ls /proc/$second/task 2>/dev/null | sed -n 4p)" ]; do :; done
+	kill -9 $second 2>/dev/null; wait $second
+	wait $first; status=$?
+done
+echo killed $status
+for words in listen 'listen 0' 'listen 70000' 'listen x' 'connect 127.0.0.1' 'connect nowhere 7' 'something 7' 'listen 7 7 7'; do /t/uffd_dsm $words; echo $?; done
+"""
+
+
+def build_demo(name):
+    exe = os.path.join(HOSTED, name)
+    os.makedirs(HOSTED, exist_ok=True)
+    subprocess.check_call(["musl-gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-o", exe, os.path.join(vm.TOP, "user/demo", name + ".c")])
+    return exe
+
+
+def dsm_on_two_guests(exe, kernels):
+    with Relay() as relay:
+        commands = ("/t/uffd_dsm listen 7777 2>/dev/null", "/t/uffd_dsm connect 10.9.0.1 7777 2>/dev/null")
+        guests = [Guest(commands[n], "--kernel", kernels[n], "--mem", "256M", "--add", exe, *relay.link(n)) for n in range(2)]
+        problem, shown = None, ""
+        for n, g in enumerate(guests):
+            try:
+                status, out, err = g.end()
+            except subprocess.TimeoutExpired:
+                g.__exit__()
+                status, out, err = 124, "", ""
+            shown += f"--- {kernels[n]}: status {status}\n{out}{err}"
+            if status or out != DSM_RIGHT[n] + "\n":
+                problem = problem or f"node {n} on {kernels[n]}: status {status}"
+        report(f"dsm/{kernels[0]}-and-{kernels[1]}", problem, shown)
+
+
+def dsm():
+    """Memory that two processes share over TCP."""
+    exe = build_demo("uffd_dsm")
+    for kernel in LOOPBACK:
+        status, out, err = guest(LOOPBACK[kernel] + f"exec 2>&1; /t/uffd_dsm; echo status $?{DSM_PEERS}", "--kernel", kernel, "--mem", "256M", "--add", exe)
+        lines = [line for line in out.splitlines() if not re.search(r": asked for |^Killed|onnection reset|^usage: uffd_dsm ", line)]
+        report(f"dsm/loopback-{kernel}", None if status == 0 and sorted(lines[:2]) == DSM_RIGHT and lines[2:3] == ["status 0"] else f"status {status}", out + err)
+        good = lines[3:] == ["node 0: that is no message", "nonsense 1", "node 0: the other node is gone", "nobody 1", "killed 1"] + ["2"] * 8
+        report(f"dsm/peers-{kernel}", None if good and out.count("usage: uffd_dsm") == 8 else f"status {status}", out + err)
+    for kernels in (("faultline", "linux"), ("linux", "linux"), ("faultline", "faultline"))[:None if slow else 1]:
+        dsm_on_two_guests(exe, kernels)
+
+
 def page():
     """The system as people boot it: its own init starts netd and httpd, and a browser shows the page."""
     port = free_port()
@@ -472,7 +534,7 @@ def page():
         guest.wait()
 
 
-TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, restart, peer, page)}
+TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, restart, peer, dsm, page)}
 
 
 def main(argv):

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "gc_heap.h"
 
+#include "arguments.h"
+
 #define MUTATORS	4
 
 static volatile bool stop;
@@ -68,11 +70,13 @@ static void *mutator(void *arg)
 
 int main(int argc, char **argv)
 {
-	size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
-	int cycles = argc > 2 ? atoi(argv[2]) : 4;
+	static const char line[] = "uffd_gc [MiB] [CYCLES]";
+	size_t mib = number_argument(argc, argv, 1, 1, 1024, line), made = 0;
+	int cycles = (int)number_argument(argc, argv, 2, 4, 100000, line);
 	pthread_t thread[MUTATORS];
-	size_t made = 0;
 
+	if (argc > 3)
+		usage(line);
 	gc_init(mib << 20);
 	gc_take_over();
 	for (uintptr_t i = 0; i < MUTATORS; i++)

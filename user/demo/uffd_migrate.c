@@ -8,6 +8,7 @@
  */
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "../uffd.h"
+#include "arguments.h"
 
 #define PAGE	4096ul
 
@@ -35,8 +37,10 @@ static void all(ssize_t (*call)(int, void *, size_t), int fd, void *p, size_t n)
 	for (char *at = p; n; ) {
 		ssize_t done = call(fd, at, n);
 
-		if (done <= 0)
-			die("pipe");
+		if (done <= 0) {
+			fprintf(stderr, "the other process is gone\n");
+			exit(1);
+		}
 		at += done;
 		n -= (size_t)done;
 	}
@@ -67,6 +71,11 @@ static void source(void)
 	struct pollfd pfd = { .fd = requests[0], .events = POLLIN };
 	uint64_t wanted;
 
+	signal(SIGPIPE, SIG_IGN);
+	close(requests[1]);
+	close(parcels[0]);
+	if (!memory || !sent)
+		die("malloc");
 	for (size_t i = 0; i < pages * PAGE / 8; i++)
 		memory[i] = word_of(i / (PAGE / 8), i % (PAGE / 8));
 	for (size_t next = 0; next < pages; next++) {
@@ -105,10 +114,10 @@ static void *receiver(void *arg)
 			} else if (!wanted[i]) {
 				wanted[i] = true;
 				asked++;
-				all(do_write, requests[1], &i, sizeof(i));
+				(void)!write(requests[1], &i, sizeof(i));	/* who has sent everything is gone, but it is on its way */
 			}
 		}
-		if (pfd[0].revents & POLLIN) {
+		if (pfd[0].revents) {				/* or there is nobody to send any more */
 			all(read, parcels[0], &p, sizeof(p));
 			if (uffd_copy(uffd, (char *)memory + p.index * PAGE, p.bytes, PAGE, 0) != (long)PAGE)
 				die("UFFDIO_COPY");
@@ -145,7 +154,9 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	int status;
 
-	pages = (argc > 1 ? strtoul(argv[1], NULL, 10) : 4) << 8;
+	if (argc > 2)
+		usage("uffd_migrate [MiB]");
+	pages = number_argument(argc, argv, 1, 4, 1024, "uffd_migrate [MiB]") << 8;
 	if (pipe(requests) || pipe(parcels))
 		die("pipe");
 	pid_t pid = fork();
@@ -153,6 +164,9 @@ int main(int argc, char **argv)
 		die("fork");
 	if (!pid)
 		source();
+	close(requests[0]);			/* so that each sees when the other is gone */
+	close(parcels[1]);
+	signal(SIGPIPE, SIG_IGN);
 	memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uffd = uffd_open(O_NONBLOCK | O_CLOEXEC, 0);
 	if (memory == MAP_FAILED || uffd < 0 || uffd_register(uffd, memory, pages * PAGE, UFFDIO_REGISTER_MODE_MISSING))

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "../uffd.h"
+#include "arguments.h"
 
 #define PAGE	4096ul
 
@@ -84,9 +85,15 @@ int main(int argc, char **argv)
 	struct stat st;
 	unsigned sum = 0;
 
-	file = open(name, O_RDONLY);
+	if (argc > 2)
+		usage("uffd_pager [FILE]");
+	file = open(name, O_RDONLY | O_NONBLOCK);	/* a pipe would wait for its writer */
 	if (file < 0 || fstat(file, &st))
 		die(name);
+	if (!S_ISREG(st.st_mode) || !st.st_size) {
+		fprintf(stderr, "%s: %s\n", name, S_ISREG(st.st_mode) ? "empty" : "not a regular file");
+		return 1;
+	}
 	len = ((size_t)st.st_size + PAGE - 1) & -PAGE;
 	memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uffd = uffd_open(O_NONBLOCK | O_CLOEXEC, 0);

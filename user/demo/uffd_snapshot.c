@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "../uffd.h"
+#include "arguments.h"
 
 #define PAGE	4096ul
 #define WRITERS	2
@@ -105,11 +106,14 @@ static bool is_one_moment(void)
 
 int main(int argc, char **argv)
 {
-	size_t len;
-	int snapshots = argc > 2 ? atoi(argv[2]) : 12, good = 0;
+	static const char line[] = "uffd_snapshot [MiB] [SNAPSHOTS]";
+	int snapshots = (int)number_argument(argc, argv, 2, 12, 100000, line), good = 0;
 	pthread_t threads[WRITERS];
+	size_t len;
 
-	pages = (argc > 1 ? strtoul(argv[1], NULL, 10) : 1) * 256 / WRITERS;
+	if (argc > 3)
+		usage(line);
+	pages = number_argument(argc, argv, 1, 1, 1024, line) * 256 / WRITERS;
 	len = WRITERS * pages * PAGE;
 	memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	image = malloc(len);
