@@ -58,7 +58,7 @@ PROBE_LD := --no-warn-rwx-segments --no-warn-execstack
 KASAN_GCC := -fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0
 KASAN_CLANG := -fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 -mllvm -asan-globals=0
 
-no_build_goals := help clean distclean deps doctor loc format oracle lab grade grade-all gradescope map book
+no_build_goals := help clean distclean deps doctor loc format oracle lab grade grade-all gradescope oral map book
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(no_build_goals),$(MAKECMDGOALS)),all),)
 -include $(FLAGS_MK)
 endif
@@ -92,7 +92,7 @@ frameless_release := -momit-leaf-frame-pointer
 LDFLAGS := -nostdlib -static -T linker.ld -z max-page-size=0x1000 -z noexecstack --build-id=none $(probed_ldflags)
 
 .PHONY: all kernels help clean distclean deps doctor run gdb test check-slow unit bench experiments iso usb loc format stack oracle \
-	lab grade grade-all gradescope map book FORCE
+	lab grade grade-all gradescope oral map book FORCE
 all: $(KERNELS) $(INITRAMFS) $(ISO)
 	@echo "Built $(KERNELS) $(INITRAMFS) $(ISO)"
 
@@ -284,6 +284,9 @@ grade: deps
 grade-all: deps
 	@N="$(N)" SUBMISSIONS="$(SUBMISSIONS)" OUT="$(OUT)" HIDDEN="$(HIDDEN)" SEED="$(SEED)" VARIANT="$(VARIANT)" python3 -B tests/labs/grade_all.py
 
+oral:
+	@N="$(N)" SUBMISSION="$(SUBMISSION)" RESULTS="$(RESULTS)" SEED="$(SEED)" VARIANT="$(VARIANT)" python3 -B tests/labs/oral.py
+
 gradescope:
 	@N="$(N)" HIDDEN="$(HIDDEN)" VARIANT="$(VARIANT)" python3 -B tests/labs/gradescope.py
 
@@ -352,6 +355,7 @@ help:
 	@echo 'make iso          build/faultline.iso: for CD, USB stick, BIOS and UEFI'
 	@echo 'make usb DEV=/dev/sdX   write it to a stick, after asking'
 	@echo 'make lab N=3 DIR=~/lab3   a student'\''s repository;   make grade N=3   points for what is there (docs/labs)'
+	@echo 'make oral N=3 SUBMISSION=DIR   questions to ask about what a student wrote'
 	@echo 'make gdb          boot it halted under gdb, with symbols;   make map   draw page tables (docs/debugging.md)'
 	@echo 'make book         docs/ as a searchable site, build/book/index.html'
 	@echo 'make deps         install with apt what is missing (run and test do it by themselves)'

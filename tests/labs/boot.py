@@ -105,7 +105,7 @@ class Guest:
     """The running guest.sh, read line by line."""
 
     def __init__(self, command, environment):
-        self.door = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        self.door = subprocess.Popen(vm.kill_with_parent(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         self.watch = Watch(self.door)
         self.buffered, self.errors = b"", b""
         self.rate = SLOWEST

@@ -9,14 +9,17 @@ time; and for variants, that the solution earns full marks there, that the publi
 somebody adapts its names.
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import csource
 import cut
 import grade
 import lab as labs
+import oral
 import vm
 from boot import HostTooSlow
 from vm import Trouble, note
@@ -193,6 +196,27 @@ def status_of_make():
     ok("make_ends_with_the_graders_status", True)
 
 
+def oral_questions(lab):
+    """They are about lines that are there, in the functions of the lab; the same each time, others with another seed."""
+    results = {"output": f"lab {lab.number}: 1/2", "tests": [{"name": "a_test: what it says", "output": "FLAKY\nstatus 1, with seed 2"},
+                                                            {"name": "another: says more", "output": "PASS"}]}
+    first, again, other = (oral.questions(lab.number, vm.TOP, results, seed) for seed in ("1", "1", "2"))
+    cited = re.findall(r"\d\.  (\S+):(\d+), in (\w+)\(\)\n +(.*)\n", "\n".join(first))
+    wrong = [] if first == again else ["not the same twice"]
+    for path, number, function, text in cited:
+        with open(os.path.join(vm.TOP, path), encoding="utf-8") as f:
+            whole = f.read()
+        f = csource.functions(whole).get(function)
+        line = whole.split("\n")[int(number) - 1]
+        if line.strip() != text or not f or line not in whole[f.body:f.end]:
+            wrong.append(f"{path}:{number} is not '{text}' in {function}()")
+    if not cited or "a_test is FLAKY" not in "\n".join(first) or "another passed" not in "\n".join(first):
+        wrong.append("something is missing:\n" + "\n".join(first))
+    if len(cited) == oral.ASKED and first == other:
+        wrong.append("the seed changes nothing")
+    ok(f"lab{lab.number}_oral_questions", not wrong, "\n".join(wrong))
+
+
 def main(argv):
     slow = "--slow" in argv
     only = [int(argv[i + 1]) for i, word in enumerate(argv) if word == "--only"]
@@ -200,6 +224,8 @@ def main(argv):
     status_of_make()
     for number in only or numbers:
         lab = labs.Lab(number)
+        if lab.cuts:
+            oral_questions(lab)
         solution(number)
         stub(lab)
         if lab.bugs:

@@ -36,7 +36,7 @@ TEXT = (".c", ".h", ".S", ".md", ".py", ".sh", ".patch", ".txt", ".pml", ".cc", 
 # Never in a student's tree: each of them shows a solution, or a way to one.
 SECRET = ("docs/labs/lab*/bugs", "docs/labs/lab*/model", "docs/labs/lab*/lies", "docs/labs/lab*/variants", "docs/labs/lab*/planted", "docs/labs/lab*/hidden",
           "docs/labs/teaching.md", "tests/race/patches", "tests/labs/check.py", "tests/labs/selftest", "tests/labs/grade_all.py",
-          "tests/labs/gradescope.py")
+          "tests/labs/gradescope.py", "tests/labs/oral.py")
 
 
 class Cut:
