@@ -305,7 +305,8 @@ map: deps
 $(O)/bench/%: user/bench/%.c $(wildcard user/bench/*.h)
 	@mkdir -p $(@D)
 	@echo "  MUSL     $@"
-	@$(MUSL_CC) -static -O2 -Wall -Wextra -o $@ $<
+	@$(MUSL_CC) -static -O2 -Wall -Wextra -o $@ $(filter %.c,$^)
+$(O)/bench/cost: $(filter-out user/bench/cost.c,$(wildcard user/bench/cost*.c))
 
 # Debian's own python3: the one that has matplotlib.
 experiments: deps

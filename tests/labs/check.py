@@ -8,6 +8,7 @@ and our model of a student's tests, catch every planted bug. With --slow: ten ti
 time; and for variants, that the solution earns full marks there, that the public one does not even compile, and that it loses points when
 somebody adapts its names.
 """
+import glob
 import os
 import re
 import shutil
@@ -145,6 +146,34 @@ def lies(lab):
         ok(name, all(t.verdict == "FAIL" for t in tests) and "from outside: " in said, "it is not: " + said)
 
 
+def copies(lab):
+    """A program that was copied, changed a little and put beside the student's own is known; our model of a student's tests is not one."""
+    public, all_of_ours = grade.originals(lab)
+    missed = []
+    with tempfile.TemporaryDirectory(prefix="faultline-copies.") as d:
+        for path in public:
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+            whole = re.search(r'#include "(tests/[^"]*\.c)"', text)
+            if whole:						# little more than a race program: that is what would be copied
+                path = os.path.join(vm.TOP, whole.group(1))
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+            copy, header = os.path.join(d, "mine.c"), os.path.join(d, "mine.h")
+            with open(header, "w", encoding="utf-8") as f:		# hidden in a header, behind code of one's own
+                f.write(text.replace("main(", "their_main("))
+            with open(copy, "w", encoding="utf-8") as f:
+                f.write('#include "mine.h"\nint main(void)\n{\n' + "".join(f"\tputchar({i} + 'a' - 'b');\n" for i in range(40)) + "\treturn their_main();\n}\n")
+            grade.runs_of.cache_clear()
+            if grade.is_copy(copy, [path]) != path:
+                missed.append(f"{os.path.basename(path)} was copied unseen")
+    for path in sorted(glob.glob(os.path.join(lab.directory, "model/*.c"))):
+        original = grade.is_copy(path, all_of_ours)
+        if original:
+            missed.append(f"{os.path.basename(path)} is taken for a copy of {os.path.basename(original)}")
+    ok(f"lab{lab.number}_copied_tests_are_known", not missed, "\n" + "\n".join(missed))
+
+
 def variants(lab):
     """The variant's own solution earns everything. The public one does not compile there; and with its names adapted it does not pass."""
     name = f"lab{lab.number}_variant"
@@ -230,6 +259,8 @@ def main(argv):
         stub(lab)
         if lab.bugs:
             bugs(lab)
+        if lab.student_points:
+            copies(lab)
         if slow:
             lies(lab)
             if lab.renames or lab.behaviours:

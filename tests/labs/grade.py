@@ -331,14 +331,20 @@ def runs_of(path, follow=False):
     return frozenset(tuple(words[i:i + 8]) for i in range(len(words) - 7))
 
 
-def is_copy(path, originals):
-    """Which of the originals this one was copied from, more or less: most of the one is in the other, whichever is longer."""
+def is_copy(path, candidates):
+    """Which of the candidates this one was copied from, more or less: most of the one is in the other, whichever is longer."""
     mine = runs_of(path, True)
-    for original in originals:
+    for original in candidates:
         theirs = runs_of(original)
         if mine and len(mine & theirs) > 0.6 * min(len(mine), max(len(theirs), 100)):
             return original
     return None
+
+
+def originals(lab):
+    """What nobody may hand in as a test of his own: (the lab's public tests, these and every other program that students have)."""
+    public = [os.path.join(lab.directory, "tests", name + ".c") for name, _, _ in lab.tests]
+    return public, public + sorted(p for d in ("guest", "race", "stress") for p in glob.glob(os.path.join(vm.TOP, "tests", d, "*.c")))
 
 
 def isolated(directory):
@@ -364,10 +370,8 @@ def grade_students_tests(lab, directory, seed, variant=None, say=note):
     shutil.rmtree(programs, ignore_errors=True)
     lines, valid = [], []
     tests = [Test(p, student=lab) for p in paths]
-    public = [os.path.join(lab.directory, "tests", name + ".c") for name, _, _ in lab.tests]
-    public += sorted(p for d in ("guest", "race", "stress") for p in glob.glob(os.path.join(vm.TOP, "tests", d, "*.c")))
     for t in tests:
-        original = is_copy(t.path, public)
+        original = is_copy(t.path, originals(lab)[1])
         if original:
             lines.append(f"{t.name}: is a copy of our own {os.path.relpath(original, vm.TOP)}, so it does not count")
             continue
