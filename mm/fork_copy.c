@@ -129,7 +129,9 @@ static int copy_entry(struct copy *c, pte_t *dst, pte_t *src, uintptr_t addr, s6
 	bool keep_wp = c->child->flags & VM_UFFD_WP;
 
 	if (unlikely(pte_marker(e))) {
-		if ((e.v & PTE_MARKER_POISON) || keep_wp)
+		if (e.v & PTE_MARKER_POISON)
+			pte_write_entry(dst, (pte_t){ PTE_MARKER_POISON });
+		else if (keep_wp)
 			pte_write_entry(dst, e);
 		return 0;
 	}
