@@ -228,10 +228,12 @@ static long punch_hole(struct vma *vma, uintptr_t start, uintptr_t end)
 	loff_t off;
 	long err = 0;
 
-	if ((vma->flags & VM_LOCKED) || !file || !vma->mapping)
+	if ((vma->flags & VM_LOCKED) || !file)
 		err = -EINVAL;
 	else if (!vma_counts_as_writer(vma->flags))
-		err = -EACCES;
+		err = -EACCES;			/* private memory from /dev/zero too */
+	else if (!vma->mapping)
+		err = -EINVAL;
 	else
 		file_get(file);
 	off = (loff_t)(linear_index(vma, start) << PAGE_SHIFT);

@@ -350,6 +350,19 @@ static void call_mprotect(void)
 }
 
 
+/* One page, or all of it that lies in the arena: which neighbours are of one file does not depend on what merged. */
+static void call_remap_file_pages(void)
+{
+	static const unsigned long odd[] = { ~0ul, 1ul << 60, 0x7ffffffffffff, 1ul << 51 };
+	unsigned long addr = any_address(), len = any_length(addr), pgoff = one_in(10) ? PICK(odd) : pick(FILE_PAGES + 2);
+	int prot = one_in(10) ? any_prot() : 0, flags = one_in(4) ? (int)next() : one_in(2) ? MAP_NONBLOCK : 0;
+
+	if (destroys_others(addr, len))
+		return;
+	tell("remap_file_pages %lx %lx %x %lx %x", addr, len, prot, pgoff, flags);
+	tell_result(syscall(SYS_remap_file_pages, addr, len, prot, pgoff, flags));
+}
+
 static void call_mremap(void)
 {
 	static const int all_flags[] = { 0, 1, 1, 3, 3, 3, 5, 7, 7, 2, 4, 8 };
@@ -572,7 +585,7 @@ static void call_fork(void)
 
 static void (*const calls[])(void) = {
 	call_mmap, call_mmap, call_mmap, call_mmap, call_mmap, call_mmap, call_munmap, call_munmap, call_mprotect, call_mprotect, call_mprotect,
-	call_mremap, call_mremap, call_mremap, call_madvise, call_madvise, call_madvise, call_mincore, call_msync, call_mlock,
+	call_mremap, call_mremap, call_mremap, call_remap_file_pages, call_remap_file_pages, call_madvise, call_madvise, call_madvise, call_mincore, call_msync, call_mlock,
 	call_process_vm, call_read_write, call_vmsplice, call_file, call_file, call_access, call_access, call_access, call_access, call_fork,
 };
 

@@ -180,6 +180,14 @@ static void remove_pages(void)
 	MUST((ro = open(path, O_RDONLY)) >= 0);
 	r = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, ro, 0);
 	CHECK_ERRNO(EACCES, sys_madvise(r, PAGE, MADV_REMOVE));
+
+	int zero = open("/dev/zero", O_RDWR);
+	char *z = mmap(NULL, PAGE, RW, MAP_PRIVATE, zero, 0);
+
+	MUST(z != MAP_FAILED);
+	CHECK_ERRNO(EACCES, sys_madvise(z, PAGE, MADV_REMOVE));	/* anonymous, and yet it has a file */
+	MUST(munmap(z, PAGE) == 0);
+	close(zero);
 	munmap(r, PAGE);
 
 	memset(s, 's', 4 * PAGE);
