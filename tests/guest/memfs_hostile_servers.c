@@ -349,7 +349,16 @@ int main(void)
 	silence(FL_FS_READ, try_exec);
 	silence(FL_FS_WRITE, try_sync);
 	pages_that_nobody_takes();
-	/* Unmounting what nobody serves. */
+	/* Unmounting what nobody serves, and with force what nobody takes. */
 	CHECK_EQUAL(0, umount(TREE));
+	silent_op = FL_FS_WRITE;
+	pid = start_fake(silent);
+	int fd = open(TREE "/d/g", O_RDWR);
+
+	CHECK_EQUAL(3, write(fd, "abc", 3));
+	CHECK_EQUAL(0, sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE));	/* on its way */
+	close(fd);
+	CHECK_EQUAL(0, umount2(TREE, MNT_FORCE));
+	stop_fake(pid);
 	test_end();
 }

@@ -164,13 +164,13 @@ static void serve_tree(int receiver)
 	char options[32];
 	int ret;
 
+	if (mkdir(tree, 0755) && errno != EEXIST)
+		fail("cannot make %s", tree);
 	snprintf(options, sizeof(options), "fd=%d", receiver);
 	for (int n = 0; (ret = mount(NULL, tree, NULL, MS_REMOUNT, options)) && errno == EBUSY && n < BUSY_SECONDS * 50; n++)
 		nanosleep(&pause, NULL);
-	if (ret && errno == EINVAL) {			/* nothing of the kind is mounted there yet */
-		(void)mkdir(tree, 0755);
+	if (ret && errno == EINVAL)			/* nothing of the kind is mounted there yet */
 		ret = mount("server", tree, "server", 0, options);
-	}
 	if (ret)
 		fail("cannot serve %s", tree);
 }
