@@ -209,6 +209,42 @@ def variants(lab):
     ok(f"{name}_adapted_public_solution_loses_points", left < sum(t.points for t in tests), f"it has all {left}")
 
 
+def nothing_of_ours_is_graded():
+    """Whatever a submission does to its files, the solution does not stand in for them. (Links to nowhere near it once scored 100.)"""
+    solution_path, wrong = "mm/pgtable.c", []
+
+    def link(path):
+        os.symlink("/etc/hostname", path)
+
+    def large(path):
+        with open(path, "w") as f:
+            f.write("/*" + " " * (1 << 20) + "*/\n")
+    with tempfile.TemporaryDirectory(prefix="faultline-overlay.") as d:
+        submission, tree = os.path.join(d, "submission"), os.path.join(d, "tree")
+        for what in (link, os.mkfifo, large, os.mkdir, None, "no mm", "mm is a link"):
+            for path in (submission, tree):
+                shutil.rmtree(path, ignore_errors=True)
+                for sub in ("kernel", "mm"):
+                    shutil.copytree(os.path.join(vm.TOP, sub), os.path.join(path, sub))
+            os.unlink(os.path.join(submission, solution_path))
+            if callable(what):
+                what(os.path.join(submission, solution_path))
+            elif what:
+                shutil.rmtree(os.path.join(submission, "mm"))
+                if what == "mm is a link":
+                    os.symlink(os.path.join(vm.TOP, "mm"), os.path.join(submission, "mm"))
+            try:
+                grade.overlay(tree, submission, (), {solution_path})
+                wrong.append(f"{what} is accepted")
+            except grade.BuildFailed:
+                pass
+            if os.path.exists(os.path.join(tree, solution_path)):
+                wrong.append(f"{what}: our own file is graded")
+            if not os.path.exists(os.path.join(tree, "kernel/main.c")):
+                wrong.append(f"{what}: what was submitted is not there")
+    ok("nothing_of_ours_is_graded", not wrong, "\n".join(wrong))
+
+
 def status_of_make():
     """What the grader ends with is what `make grade` ends with. Python is replaced, for make alone, by something that ends as told."""
     with tempfile.TemporaryDirectory(prefix="faultline-status.") as d:
@@ -251,6 +287,7 @@ def main(argv):
     only = [int(argv[i + 1]) for i, word in enumerate(argv) if word == "--only"]
     numbers = sorted(int(d[3:]) for d in os.listdir(labs.LABS) if d.startswith("lab") and d[3:].isdigit())
     status_of_make()
+    nothing_of_ours_is_graded()
     for number in only or numbers:
         lab = labs.Lab(number)
         if lab.cuts:

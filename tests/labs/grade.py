@@ -188,22 +188,29 @@ def root_of(submission):
     return submission
 
 
-def overlay(tree, submission, programs=()):
-    """Kernel sources and programs of a submission over ours; ours that it does not have go. Its Makefile, tests and scripts are never run."""
-    taken = 0
+def overlay(tree, submission, programs=(), required=()):
+    """
+    Kernel sources and programs of a submission over ours. Its Makefile, tests and scripts are never run. Ours are the solution, so whatever is not taken
+    from the submission, because it is missing, a link, a pipe or too large, must not be left either: sources go, and without the
+    files in which the lab is written (`required`) there is nothing to grade.
+    """
+    taken = set()
     for d in KERNEL_DIRS:
         theirs, ours = os.path.join(submission, d), os.path.join(tree, d)
-        if not os.path.isdir(theirs):
+        if not os.path.isdir(theirs) and not os.path.isdir(ours):
             continue
-        for name in os.listdir(ours) if os.path.isdir(ours) else []:
-            if name.endswith((".c", ".S")) and not os.path.exists(os.path.join(theirs, name)):
-                os.unlink(os.path.join(ours, name))
         os.makedirs(ours, exist_ok=True)
-        for name in sorted(os.listdir(theirs)):
+        for name in sorted(os.listdir(theirs)) if os.path.isdir(theirs) and not os.path.islink(theirs) else []:
             path = os.path.join(theirs, name)
             if name.endswith((".c", ".h", ".S")) and os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) < 1 << 20:
-                shutil.copyfile(path, os.path.join(ours, name))
-                taken += 1
+                target = os.path.join(ours, name)
+                if os.path.exists(target):
+                    os.unlink(target)
+                shutil.copyfile(path, target)
+                taken.add(os.path.join(d, name))
+        for name in os.listdir(ours):
+            if name.endswith((".c", ".S")) and os.path.join(d, name) not in taken:
+                os.unlink(os.path.join(ours, name))
     for path in programs:
         theirs = os.path.join(submission, path)
         if os.path.isfile(theirs) and not os.path.islink(theirs) and os.path.getsize(theirs) < 1 << 20:
@@ -212,6 +219,9 @@ def overlay(tree, submission, programs=()):
             os.unlink(os.path.join(tree, path))
     if not taken:
         raise BuildFailed("there are no kernel sources (kernel/, mm/, fs/) in this submission")
+    missing = sorted(set(required) - taken)
+    if missing:
+        raise BuildFailed(f"{', '.join(missing)}: the lab is written there, but in this submission it is missing, or no plain file below 1 MB")
 
 
 # --- Running --------------------------------------------------------------------------------------------------------------
@@ -477,7 +487,7 @@ def grade(number, hidden="", seed=1, submission="", only="", variant_seed="", ou
             if variant:
                 variant.apply(fresh)
             if submission:
-                overlay(fresh, submission, [path for _, path in lab.programs])
+                overlay(fresh, submission, [path for _, path in lab.programs], {c.path for c in lab.cuts if os.path.dirname(c.path) in KERNEL_DIRS})
         name = "submission" + (f"-{variant.seed}" if variant else "")
         try:
             tree = make_tree(os.path.join(WORK, name), change)
