@@ -1,10 +1,10 @@
 /*
  * Ports: how a call gets from one task to another and back.
  *
- * The fast path. A server that waits lies in port->idle. A caller that finds one there gives it the words, goes to sleep and
+ * The short way. A server that waits lies in port->idle. A caller that finds one there gives it the words, goes to sleep and
  * hands its CPU over: schedule_to() switches without a choice and without the run queue's heap. The server replies and waits
  * again in one system call, and hands the CPU back the same way. The server runs in the caller's time slice, and what it uses
- * counts for the caller (kernel/sched.c, __schedule()).
+ * counts for the caller (kernel/sched.c, try_hand_over()). For words alone kernel/port_words.c does the same in fewer steps.
  *
  * Two rules that are easy to break:
  *
@@ -16,44 +16,12 @@
  * Several CPUs: everything a call writes lies in the port, in the two tasks and on their stacks. Two pairs on two ports share
  * no line that is written.
  */
-#include "kernel/port.h"
+#include "kernel/port_internal.h"
 
 #include "kernel/errno.h"
 #include "kernel/process.h"
 #include "kernel/string.h"
 #include "mm/slab.h"
-
-#define NR_TOKEN_LISTS	8u
-/* The states of a caller. One that has left the call meanwhile and waits for something else may be woken for nothing, but not from a sleep that expects none. */
-#define CALLER_SLEEPS	(TASK_INTERRUPTIBLE | TASK_WAKEKILL)
-
-/* A server thread that waits; on its stack. */
-struct idle_server {
-	struct list_head node;		/* P  empty: it has been given something, or left */
-	struct task	*task;
-	bool		 words_only;
-	int		 result;	/* P  valid once off the list: 0, -EPIPE */
-	struct port_received *r;	/* P  filled in by the caller */
-};
-
-/*
- *   I  constant   P  lock   A  atomic
- */
-struct port {
-	struct spinlock	 lock;		/* LOCK_PORT */
-	bool		 dead;		/* P  no receiving end is open any more */
-	bool		 polled;	/* set for good by the first poll */
-	struct list_head idle;		/* P  servers that wait; the last to come is the first to go: its caches are warm */
-	struct list_head queue;		/* P  calls that wait for a server */
-	u64		 last_token;	/* P */
-	struct list_head delivered[NR_TOKEN_LISTS];	/* P  calls without reply yet, by token */
-	struct list_head owners;	/* P */
-	struct wait_queue wait;		/* pollers of the receiving end */
-	u32		 nr_callers;	/* A  calling ends */
-	struct refcount	 refs;		/* files, kernel users */
-};
-
-static const struct file_ops receive_fops, call_fops;
 
 /* -- life -- */
 
@@ -87,7 +55,7 @@ void port_put(struct port *p)
 
 static struct file *port_file(struct port *p, bool receiving)
 {
-	struct file *f = anon_file_create(receiving ? "[port:receive]" : "[port:call]", receiving ? &receive_fops : &call_fops, p, O_RDWR);
+	struct file *f = anon_file_create(receiving ? "[port:receive]" : "[port:call]", receiving ? &port_receive_fops : &port_call_fops, p, O_RDWR);
 
 	if (!IS_ERR(f)) {
 		port_get(p);
@@ -113,7 +81,7 @@ int port_create_files(struct file *ends[2])
 
 struct port *file_port(struct file *f, bool receiving)
 {
-	return f->ops == (receiving ? &receive_fops : &call_fops) ? f->private : NULL;
+	return f->ops == (receiving ? &port_receive_fops : &port_call_fops) ? f->private : NULL;
 }
 
 struct port_payload *port_payload_alloc(u32 len)
@@ -138,21 +106,6 @@ void port_payload_free(struct port_payload *pl)
 
 /* -- the two sides meet. All with the port's lock held -- */
 
-static struct list_head *token_list(struct port *p, u64 token)
-{
-	return &p->delivered[token % NR_TOKEN_LISTS];
-}
-
-static struct port_call *find_locked(struct port *p, u64 token)
-{
-	struct port_call *call;
-
-	list_for_each_entry(call, token_list(p, token), node)
-		if (call->token == token)
-			return call;
-	return NULL;
-}
-
 static bool more_than_words(const struct port_call *call)
 {
 	return call->payload || call->lent;
@@ -161,7 +114,7 @@ static bool more_than_words(const struct port_call *call)
 /* The server has it from here. @call is off the queue; a one-way call is used up, and the caller's to free. */
 static void deliver_locked(struct port *p, struct port_call *call, struct port_received *r)
 {
-	port_copy_words(r->word, call->word);
+	words_move(r->frame, r->word, call->frame, call->word);
 	r->payload = call->payload;
 	r->lent_len = call->lent ? call->lent->len : 0;
 	r->lent_rights = call->lent ? call->lent->rights : 0;
@@ -190,7 +143,7 @@ static struct task *send_locked(struct port *p, struct port_call *call, int *err
 	struct idle_server *s = list_first_entry_or_null(&p->idle, struct idle_server, node);
 	struct task *server = s ? s->task : NULL;
 
-	if (likely(s) && !(s->words_only && more_than_words(call))) {
+	if (likely(s) && !(s->r->frame && more_than_words(call))) {
 		s->result = 0;
 		deliver_locked(p, call, s->r);
 	} else {
@@ -214,7 +167,8 @@ void port_call_init(struct port_call *call)
 	const struct process *proc = current->process;
 
 	call->state = CALL_NEW;
-	call->one_way = call->words_only = false;
+	call->one_way = false;
+	call->frame = NULL;
 	call->result = 0;
 	call->room = 0;
 	call->payload = NULL;
@@ -268,12 +222,6 @@ static __noinline int give_up(struct port *p, struct port_call *call, int err)
 	return err == -EINTR && was_queued ? -ERESTARTSYS : err;
 }
 
-/* Has the reply come? With the acquire that lets the caller read it without the lock; the replier is through with the record. */
-static bool is_done(const struct port_call *call)
-{
-	return __atomic_load_n(&call->state, __ATOMIC_ACQUIRE) == CALL_DONE;
-}
-
 /* Sleeps and gives the CPU to @t, if that waits for us. Preemption is off on entry, on when it returns. */
 static void hand_over(struct task *t, unsigned int mode, u64 deadline)
 {
@@ -284,6 +232,23 @@ static void hand_over(struct task *t, unsigned int mode, u64 deadline)
 	timer_arm(&current->sleep_timer, deadline);
 	schedule_to(t, mode);
 	timer_cancel(&current->sleep_timer);
+}
+
+int port_await_reply(struct port *p, struct port_call *call, unsigned int state, u64 deadline)
+{
+	int err;
+
+	while (!is_done(call)) {
+		err = why_awake(state, deadline);
+		if (err)
+			return give_up(p, call, err);
+		set_current_state(state);
+		if (is_done(call))
+			break;
+		schedule_until(deadline);
+	}
+	WRITE_ONCE(current->state, TASK_RUNNING);
+	return call->result;
 }
 
 int port_call(struct port *p, struct port_call *call, s64 timeout, unsigned int state)
@@ -307,20 +272,10 @@ int port_call(struct port *p, struct port_call *call, s64 timeout, unsigned int 
 			wake_up_poll(&p->wait, POLLIN | POLLRDNORM);
 		schedule_until(deadline);
 	}
-	while (!err && !is_done(call)) {
-		err = why_awake(state, deadline);
-		if (err) {
-			err = give_up(p, call, err);
-			break;
-		}
-		set_current_state(state);
-		if (is_done(call))
-			break;
-		schedule_until(deadline);
-	}
-	WRITE_ONCE(current->state, TASK_RUNNING);
-	err = err ? err : call->result;
+	if (likely(!err))
+		err = port_await_reply(p, call, state, deadline);
 	if (unlikely(err)) {
+		WRITE_ONCE(current->state, TASK_RUNNING);
 		port_payload_free(call->payload);
 		call->payload = NULL;
 	}
@@ -354,7 +309,7 @@ int port_post(struct port *p, struct port_call *call)
 /* -- receiving -- */
 
 /* From the queue. 0, -EMSGSIZE, -EPIPE; -EAGAIN: empty, and @s (if not NULL) waits in the list of idle servers now. */
-static int receive_or_queue(struct port *p, struct port_received *r, bool words_only, struct idle_server *s)
+static int receive_or_queue(struct port *p, struct port_received *r, struct idle_server *s)
 {
 	struct port_call *used_up = NULL;
 	int err = 0;
@@ -366,7 +321,7 @@ static int receive_or_queue(struct port *p, struct port_received *r, bool words_
 		err = -EAGAIN;
 		if (s)
 			list_add(&s->node, &p->idle);
-	} else if (words_only && more_than_words(call)) {
+	} else if (r->frame && more_than_words(call)) {
 		err = -EMSGSIZE;
 	} else {
 		list_del_init(&call->node);
@@ -392,29 +347,14 @@ static bool leave_idle(struct port *p, struct idle_server *s)
 	return left;
 }
 
-/* Off the list, by one who is through with the record: list_del_init() writes both links last, in this order of the two on x86. */
-static bool is_served(const struct idle_server *s)
+int port_await_call(struct port *p, struct idle_server *s, bool restart, u64 deadline)
 {
-	const struct list_head *n = __atomic_load_n(&s->node.next, __ATOMIC_ACQUIRE);
-
-	return n == &s->node && __atomic_load_n(&s->node.prev, __ATOMIC_ACQUIRE) == n;
-}
-
-/* @next: a caller whose call was just answered, and who gets our CPU; NULL: nobody. Preemption is off if @next, on when it returns. */
-static int wait_idle(struct port *p, struct idle_server *s, s64 timeout, struct task *next)
-{
-	u64 deadline = timeout < 0 ? UINT64_MAX : ktime_get_ns() + (u64)timeout;
-
-	if (next)
-		hand_over(next, CALLER_SLEEPS, deadline);
-	else
-		schedule_until(deadline);
 	while (!is_served(s)) {
 		int err = why_awake(TASK_INTERRUPTIBLE, deadline);
 
 		if (err && leave_idle(p, s)) {
 			set_current_state(TASK_RUNNING);
-			return err == -EINTR && timeout < 0 ? -ERESTARTSYS : err;
+			return err == -EINTR && restart ? -ERESTARTSYS : err;
 		}
 		set_current_state(TASK_INTERRUPTIBLE);
 		if (is_served(s))
@@ -425,17 +365,25 @@ static int wait_idle(struct port *p, struct idle_server *s, s64 timeout, struct 
 	return s->result;
 }
 
-static int receive_after(struct port *p, struct port_received *r, bool words_only, s64 timeout, struct task *next)
+/* @next: a caller whose call was just answered, and who gets our CPU; NULL: nobody. Preemption is off if @next, on when it returns. */
+static int receive_after(struct port *p, struct port_received *r, s64 timeout, struct task *next)
 {
-	struct idle_server s = { .task = current, .words_only = words_only, .r = r };
+	struct idle_server s = { .task = current, .r = r };
 
 	INIT_LIST_HEAD(&s.node);
 	if (timeout)
 		set_current_state(TASK_INTERRUPTIBLE);
-	int err = receive_or_queue(p, r, words_only, timeout ? &s : NULL);
+	int err = receive_or_queue(p, r, timeout ? &s : NULL);
 
-	if (err == -EAGAIN && timeout)
-		return wait_idle(p, &s, timeout, next);
+	if (err == -EAGAIN && timeout) {
+		u64 deadline = timeout < 0 ? UINT64_MAX : ktime_get_ns() + (u64)timeout;
+
+		if (next)
+			hand_over(next, CALLER_SLEEPS, deadline);
+		else
+			schedule_until(deadline);
+		return port_await_call(p, &s, timeout < 0, deadline);
+	}
 	if (timeout)
 		set_current_state(TASK_RUNNING);
 	if (next) {
@@ -445,9 +393,9 @@ static int receive_after(struct port *p, struct port_received *r, bool words_onl
 	return err;
 }
 
-int port_receive(struct port *p, struct port_received *r, bool words_only, s64 timeout)
+int port_receive(struct port *p, struct port_received *r, s64 timeout)
 {
-	return receive_after(p, r, words_only, timeout, NULL);
+	return receive_after(p, r, timeout, NULL);
 }
 
 int port_send(struct port *p, struct port_call *call)
@@ -472,11 +420,11 @@ int port_send(struct port *p, struct port_call *call)
 
 static bool fits(const struct port_call *call, const struct port_payload *payload)
 {
-	return !payload || (!call->words_only && payload->len <= call->room);
+	return !payload || (!call->frame && payload->len <= call->room);
 }
 
 /* What a reply says. */
-struct answer { u64 token; int result; const u64 *word; struct port_payload *payload; };
+struct answer { u64 token; int result; const struct trap_frame *frame; const u64 *word; struct port_payload *payload; };
 
 /* Off the lists, with result and answer in place. Lock held. */
 static void done_locked(struct port_call *call)
@@ -509,8 +457,8 @@ static int finish_call(struct port *p, const struct answer *a, struct task **cal
 
 	/* Nothing below this line can fail. */
 	list_del(&call->node);
-	if (a->word)
-		port_copy_words(call->word, a->word);
+	if (!a->result)
+		words_move(call->frame, call->word, a->frame, a->word);
 	call->payload = a->payload;
 	call->result = a->result;
 	*caller = call->caller;
@@ -549,12 +497,12 @@ void port_refuse(struct port *p, u64 token, int error)
 	(void)answer(p, &a);
 }
 
-int port_reply_receive(struct port *p, u64 token, struct port_received *r, struct port_payload *payload, bool words_only, s64 timeout)
+int port_reply_receive(struct port *p, u64 token, struct port_received *r, struct port_payload *payload, s64 timeout)
 {
 	struct task *caller = NULL;
 
 	preempt_disable();
-	struct answer a = { .token = token, .word = r->word, .payload = payload };
+	struct answer a = { .token = token, .frame = r->frame, .word = r->word, .payload = payload };
 	int err = token ? finish_call(p, &a, &caller) : -ESRCH;
 
 	if (err) {
@@ -563,7 +511,7 @@ int port_reply_receive(struct port *p, u64 token, struct port_received *r, struc
 	}
 	if (!caller)
 		preempt_enable();		/* a task that we hand over to stays valid without */
-	return receive_after(p, r, words_only, timeout, caller);
+	return receive_after(p, r, timeout, caller);
 }
 
 struct port_lent *port_lent_of(struct port *p, u64 token)
@@ -721,5 +669,5 @@ static u32 call_poll(struct file *f, struct poll_table *pt)
 	return READ_ONCE(p->dead) ? POLLERR | POLLHUP | POLLOUT : POLLOUT | POLLWRNORM;
 }
 
-static const struct file_ops receive_fops = { .poll = receive_poll, .release = receive_release };
-static const struct file_ops call_fops = { .poll = call_poll, .release = call_release };
+const struct file_ops port_receive_fops = { .poll = receive_poll, .release = receive_release };
+const struct file_ops port_call_fops = { .poll = call_poll, .release = call_release };

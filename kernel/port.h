@@ -1,9 +1,11 @@
 /*
  * Ports: synchronous calls between processes (docs/ipc.md; the numbers and layouts are in user/include/fl_port.h). kernel/port.c
- * moves calls and replies between tasks, kernel/port_calls.c is what user space sees of it, kernel/port_lent.c the lent memory.
+ * moves calls and replies between tasks, kernel/port_words.c does so for words alone, the fast path; kernel/port_calls.c is what user
+ * space sees of the rest, kernel/port_lent.c the lent memory.
  *
  * Who owns what. A call is a record on the caller's own stack, and the caller cannot leave before it is DONE or taken back, under the
- * port's lock. Words are copied under that lock. Everything bigger is a payload that changes hands: from the caller to the
+ * port's lock. Words are copied under that lock, from where the sender left them to where the receiver wants them: an array, or the
+ * registers of a task that sleeps in a system call (its trap frame). Everything bigger is a payload that changes hands: from the caller to the
  * record, to the server that receives it; the reply the same way back. So neither side ever touches memory of the other, and
  * neither waits while the other copies.
  */
@@ -18,6 +20,7 @@
 
 struct page;
 struct task;
+struct trap_frame;
 
 /* What does not fit into words. Owned by one side at a time. */
 struct port_payload {
@@ -52,13 +55,13 @@ struct port_call {
 	struct list_head node;		/* P  in port->queue, then in port->delivered[] */
 	u8		 state;		/* P  enum port_call_state */
 	bool		 one_way;	/* I  nobody waits: kmalloc'd, freed when it is received or refused */
-	bool		 words_only;	/* I  the reply may be no more than words */
 	int		 result;	/* P  of a DONE call: 0 or -errno */
 	u32		 room;		/* I  inline bytes that the reply may have */
 	u64		 token;		/* P  of a delivered call */
 	struct task	*caller;	/* I  NULL: nobody sleeps, replied() is all that happens */
 	const void	*of;		/* I  kernel callers: for port_break_calls(); NULL: nobody's */
-	u64		 word[FL_WORDS];	/* P  the request; of a DONE call the answer */
+	struct trap_frame *frame;	/* I  the caller's registers, where its words are; the reply may be no more than words. NULL: word[] */
+	u64		 word[FL_WORDS];	/* P  the request; of a DONE call the answer. Unused with @frame */
 	struct port_payload *payload;	/* P  the same */
 	struct port_lent *lent;		/* I  counted */
 	u32		 pid, uid, gid;	/* I */
@@ -72,26 +75,13 @@ struct port_call {
 struct port_owner;
 struct port;
 
-/* Eight moves, where a library function would be a call. */
-static inline void port_copy_words(u64 *to, const u64 *from)
-{
-	to[0] = from[0];
-	to[1] = from[1];
-	to[2] = from[2];
-	to[3] = from[3];
-	to[4] = from[4];
-	to[5] = from[5];
-	to[6] = from[6];
-	to[7] = from[7];
-}
-
 /* -- kernel/port.c -- */
 int port_create_files(struct file *ends[2]);		/* [0] receives, [1] calls. 0, -ENOMEM, -ENFILE */
 struct port *file_port(struct file *f, bool receiving);	/* that end of a port; NULL: something else */
 void port_get(struct port *p);
 void port_put(struct port *p);
 
-void port_call_init(struct port_call *call);		/* by current; words and the rest are filled in afterwards */
+void port_call_init(struct port_call *call);		/* by current, words in word[]; they and the rest are filled in afterwards */
 /*
  * Sends @call and waits for its reply. @timeout as in fl_port.h. @state: TASK_INTERRUPTIBLE or TASK_KILLABLE. 0: call->word and
  * call->payload are the answer. -EPIPE: nobody receives, or the receiver went; -ETIMEDOUT; -EINTR or -ERESTARTSYS. The payload of
@@ -110,6 +100,7 @@ void port_break_calls(struct port *p, const void *of);	/* those with this ->of e
 
 /* What a server gets. */
 struct port_received {
+	struct trap_frame *frame;	/* set before: a server that takes nothing but words, into its registers. NULL: into word[] */
 	u64		 word[FL_WORDS];
 	u64		 token;
 	u64		 lent_len;
@@ -117,13 +108,13 @@ struct port_received {
 	u32		 pid, uid, gid;
 	struct port_payload *payload;	/* the server's now */
 };
-/* @words_only: a call that is more stays in the queue, -EMSGSIZE. -EAGAIN (timeout 0), -ETIMEDOUT, -ERESTARTSYS, -EINTR. */
-int port_receive(struct port *p, struct port_received *r, bool words_only, s64 timeout);
+/* With r->frame a call that is more than words stays in the queue, -EMSGSIZE. -EAGAIN (timeout 0), -ETIMEDOUT, -ERESTARTSYS, -EINTR. */
+int port_receive(struct port *p, struct port_received *r, s64 timeout);
 /* @payload (or NULL) belongs to the other side after success. -ESRCH: no such call (any more); -EMSGSIZE: more than it has room for. */
 int port_reply(struct port *p, u64 token, const u64 word[FL_WORDS], struct port_payload *payload);
 void port_refuse(struct port *p, u64 token, int error);	/* the caller gets @error (negative) instead of an answer */
-/* Both in one, so that the server may hand its CPU to the caller. The error of the reply is dropped. */
-int port_reply_receive(struct port *p, u64 token, struct port_received *r, struct port_payload *payload, bool words_only, s64 timeout);
+/* Both in one, so that the server may hand its CPU to the caller. The words of the reply are in @r. The error of the reply is dropped. */
+int port_reply_receive(struct port *p, u64 token, struct port_received *r, struct port_payload *payload, s64 timeout);
 struct port_lent *port_lent_of(struct port *p, u64 token);	/* counted; NULL: no such call, or it lends nothing */
 
 /* A kernel user of the port's end (server-backed sockets): died() is called once, without locks, when the last receiving end closes. */

@@ -1,26 +1,15 @@
 /*
- * The native system calls on ports. Arguments are copied once and checked before anything is sent; what comes back is written
+ * The native system calls on ports that take a struct fl_msg; kernel/port_words.c has those that do not. Arguments are copied once and checked before anything is sent; what comes back is written
  * last. user/include/fl_port.h tells numbers and layouts, docs/ipc.md each error.
  */
-#include "kernel/port.h"
+#include "kernel/port_internal.h"
 
 #include "kernel/errno.h"
 #include "kernel/process.h"
 #include "kernel/string.h"
 #include "kernel/syscall.h"
-#include "kernel/x86/trap_frame.h"
 #include "mm/slab.h"
 #include "mm/uaccess.h"
-
-/* One end of a port by descriptor. -EBADF: no such descriptor; -EINVAL: not that end of a port. fdput() in any case. */
-static int port_lookup(int fd, bool receiving, struct fd_ref *ref, struct port **p)
-{
-	*ref = fdget(fd);
-	if (!ref->file)
-		return -EBADF;
-	*p = file_port(ref->file, receiving);
-	return *p ? 0 : -EINVAL;
-}
 
 SYSCALL_DEFINE(port_create, int __user *ufds, unsigned int flags)
 {
@@ -48,72 +37,6 @@ SYSCALL_DEFINE(port_create, int __user *ufds, unsigned int flags)
 	fd_install(fds[0], ends[0]);
 	fd_install(fds[1], ends[1]);
 	return 0;
-}
-
-/* -- words only: registers in, registers out -- */
-
-static void words_from_frame(u64 word[FL_WORDS], const struct trap_frame *f)
-{
-	word[0] = f->rdx;
-	word[1] = f->r10;
-	word[2] = f->r8;
-	word[3] = f->r9;
-	word[4] = f->rbx;
-	word[5] = f->r12;
-	word[6] = f->r13;
-	word[7] = f->r14;
-}
-
-static void words_to_frame(const u64 word[FL_WORDS], struct trap_frame *f)
-{
-	f->rdx = word[0];
-	f->r10 = word[1];
-	f->r8 = word[2];
-	f->r9 = word[3];
-	f->rbx = word[4];
-	f->r12 = word[5];
-	f->r13 = word[6];
-	f->r14 = word[7];
-}
-
-SYSCALL_DEFINE(port_call_words, int fd, s64 timeout)
-{
-	struct trap_frame *frame = task_trap_frame(current);
-	struct port_call call;
-	struct fd_ref ref;
-	struct port *p;
-	int err = port_lookup(fd, false, &ref, &p);
-
-	if (likely(!err)) {
-		port_call_init(&call);
-		call.words_only = true;
-		words_from_frame(call.word, frame);
-		err = port_call(p, &call, timeout, TASK_INTERRUPTIBLE);
-		if (likely(!err))
-			words_to_frame(call.word, frame);
-	}
-	fdput(ref);
-	return err;
-}
-
-SYSCALL_DEFINE(port_reply_receive_words, int fd, s64 timeout)
-{
-	struct trap_frame *frame = task_trap_frame(current);
-	struct port_received r;
-	struct fd_ref ref;
-	struct port *p;
-	int err = port_lookup(fd, true, &ref, &p);
-
-	if (likely(!err)) {
-		words_from_frame(r.word, frame);
-		err = port_reply_receive(p, frame->r15, &r, NULL, true, timeout);
-		if (likely(!err)) {
-			words_to_frame(r.word, frame);
-			frame->r15 = r.token;
-		}
-	}
-	fdput(ref);
-	return err;
 }
 
 /* -- the long form -- */
@@ -270,12 +193,13 @@ static int do_receive(struct port *p, struct fl_msg __user *um, s64 timeout)
 	struct port_received r;
 	struct fl_msg m;
 
+	r.frame = NULL;
 	if (copy_in(&m, um, sizeof(m)))
 		return -EFAULT;
 	int err = check_receive(&m);
 
 	if (!err)
-		err = port_receive(p, &r, false, timeout);
+		err = port_receive(p, &r, timeout);
 	return err ? err : received_out(p, &r, &m, um);
 }
 
@@ -310,8 +234,9 @@ static int do_reply_receive(struct port *p, struct fl_msg __user *um, s64 timeou
 		err = (int)PTR_ERR(pl);
 	if (err)
 		return err;
+	r.frame = NULL;
 	memcpy(r.word, m.word, sizeof(r.word));
-	err = port_reply_receive(p, m.token, &r, pl, false, timeout);
+	err = port_reply_receive(p, m.token, &r, pl, timeout);
 	return err ? err : received_out(p, &r, &m, um);
 }
 

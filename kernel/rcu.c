@@ -33,7 +33,7 @@
 
 struct rcu_cpu rcu_cpus[NR_CPUS] = { [0 ... NR_CPUS - 1] = { .watching = 1 } };
 
-static u64 rcu_gp;			/* written by the grace-period thread only; read by every switch */
+u64 rcu_gp;				/* read by every switch */
 
 static struct {
 	struct task	*thread;	/* constant once started */
@@ -46,15 +46,6 @@ static struct {
 } rcu = { .done = WAIT_QUEUE_INIT(rcu.done) };
 
 /* -- the CPUs' side ------------------------------------------------------------------------------------------------ */
-
-void rcu_quiescent(void)
-{
-	struct rcu_cpu *rc = &rcu_cpus[smp_processor_id()];
-	u64 gp = __atomic_load_n(&rcu_gp, __ATOMIC_ACQUIRE);
-
-	if (rc->seen != gp)
-		__atomic_store_n(&rc->seen, gp, __ATOMIC_RELEASE);
-}
 
 void rcu_kicked(void)
 {

@@ -24,8 +24,6 @@ void rcu_barrier(void);			/* waits until all callbacks queued so far have run; s
 void kfree_rcu_cb(struct rcu_head *head, size_t offset);	/* see kfree_rcu */
 #define kfree_rcu(ptr, member) kfree_rcu_cb(&(ptr)->member, offsetof(typeof(*(ptr)), member))
 
-/* Called by the scheduler and the timer: this CPU holds no RCU reference now. */
-void rcu_quiescent(void);
 void rcu_init(void);			/* starts the grace-period thread; after process_init() */
 
 /*
@@ -41,6 +39,18 @@ struct rcu_cpu {
 	struct rcu_head	*callbacks;	/* atomic stack: own CPU pushes, the grace-period thread takes all */
 } __aligned(64);
 extern struct rcu_cpu rcu_cpus[];
+extern u64 rcu_gp;			/* written by the grace-period thread only */
+
+/* Called by the scheduler and the timer: this CPU holds no RCU reference now. */
+static inline void rcu_quiescent(void)
+{
+	struct rcu_cpu *rc = &rcu_cpus[smp_processor_id()];
+	u64 gp = __atomic_load_n(&rcu_gp, __ATOMIC_ACQUIRE);
+
+	if (unlikely(rc->seen != gp))
+		__atomic_store_n(&rc->seen, gp, __ATOMIC_RELEASE);
+}
+
 void rcu_idle_enter(void);
 void rcu_idle_exit(void);
 void rcu_irq_enter_idle(struct rcu_cpu *rc);

@@ -82,7 +82,8 @@ struct run_queue {
 	u64		 nr_switches;
 	u64		 user_ns, nice_ns, system_ns, idle_ns;
 	u64		 next_balance;
-} __aligned(64);
+} __aligned(256);				/* a power of two: from number to queue and back by a shift */
+_Static_assert(sizeof(struct run_queue) == 256, "see above");
 
 static struct run_queue run_queues[NR_CPUS] = {
 	[0 ... NR_CPUS - 1] = { .lock = SPINLOCK_INIT(LOCK_RUNQUEUE) },
@@ -512,31 +513,39 @@ static struct task *pick_next(struct run_queue *rq, struct task *prev, bool prev
  * Page tables for @next. A task without an mm borrows what is loaded and holds a reference, which goes from one such task
  * to the next and is dropped when a task with an mm of its own takes over (after the run queue is unlocked).
  */
-static void switch_address_space(struct run_queue *rq, struct task *prev, struct task *next)
+static __attribute__((noinline)) void switch_borrowed_tables(struct run_queue *rq, struct task *prev, struct task *next)
 {
 	struct mm *loaded = prev->active_mm;
 
 	if (next->mm) {
-		if (next->mm != loaded || !prev->mm)
-			switch_mm(loaded, next->mm);
+		switch_mm(loaded, next->mm);
 		next->active_mm = next->mm;
-		if (!prev->mm) {
-			prev->active_mm = NULL;
-			if (loaded != &init_mm) {	/* lives for ever, not counted */
-				rq->drop_mm = loaded;
-				rq->after_switch = true;
-			}
+		prev->active_mm = NULL;
+		if (loaded != &init_mm) {	/* lives for ever, not counted */
+			rq->drop_mm = loaded;
+			rq->after_switch = true;
 		}
-	} else {
-		next->active_mm = loaded;
-		if (prev->mm) {
-			if (loaded != &init_mm)
-				mm_grab(loaded);
-			enter_lazy_tlb(loaded);
-		} else {
-			prev->active_mm = NULL;
-		}
+		return;
 	}
+	next->active_mm = loaded;
+	if (prev->mm) {
+		if (loaded != &init_mm)
+			mm_grab(loaded);
+		enter_lazy_tlb(loaded);
+	} else {
+		prev->active_mm = NULL;
+	}
+}
+
+static inline __attribute__((always_inline)) void switch_address_space(struct run_queue *rq, struct task *prev, struct task *next)
+{
+	if (unlikely(!prev->mm || !next->mm)) {
+		switch_borrowed_tables(rq, prev, next);
+		return;
+	}
+	next->active_mm = next->mm;
+	if (next->mm != prev->active_mm)
+		switch_mm(prev->active_mm, next->mm);
 }
 
 /* A task that may not stay here any more, now that it is off the CPU. Interrupts off, no lock held. */
@@ -567,7 +576,7 @@ static void release_switch(struct run_queue *rq, struct task *prev)
 {
 	__atomic_store_n(&prev->on_cpu, false, __ATOMIC_RELEASE);
 	lock_rank_acquire(&rq->lock, LOCK_RUNQUEUE, true, true, (uintptr_t)__builtin_return_address(0));
-	spin_unlock(&rq->lock);
+	__spin_unlock(&rq->lock);
 }
 
 /* What some switches need when the lock is released: it may free, wake, and take other locks. */
@@ -607,7 +616,7 @@ static void __schedule(bool preempt)
 
 	assert(irqs_disabled() && preempt_count() == 1);
 	rcu_quiescent();
-	spin_lock(&rq->lock);
+	__spin_lock(&rq->lock, false);		/* preemption is off already, and stays off when the lock is released */
 	cpu_local_write(need_resched, 0);
 
 	u64 now = ktime_get_ns();
@@ -645,7 +654,7 @@ static void __schedule(bool preempt)
 		clock_event_need(rq->nr_running > 1 ? next->slice_end : now + TICK_NS);
 	}
 	if (next == prev) {
-		spin_unlock(&rq->lock);
+		__spin_unlock(&rq->lock);
 		return;
 	}
 
@@ -689,11 +698,11 @@ static bool try_hand_over(struct task *t, unsigned int mode)
 
 	if (cpu_local_read(need_resched))	/* the slice is over, or somebody more important waits */
 		return false;
-	spin_lock(&t->pi_lock);
-	spin_lock(&rq->lock);
+	__spin_lock(&t->pi_lock, false);	/* preemption is off already */
+	__spin_lock(&rq->lock, false);
 	if (unlikely(!can_hand_over(rq, t, mode))) {
-		spin_unlock(&rq->lock);
-		spin_unlock(&t->pi_lock);
+		__spin_unlock(&rq->lock);
+		__spin_unlock(&t->pi_lock);
 		return false;
 	}
 	unsigned int state = READ_ONCE(prev->state);
@@ -711,7 +720,7 @@ static bool try_hand_over(struct task *t, unsigned int mode)
 	rq->curr = t;
 	rq->nr_switches++;
 	prev->nvcsw++;
-	spin_unlock(&t->pi_lock);
+	__spin_unlock(&t->pi_lock);
 	rcu_quiescent();		/* @t runs now, so it stays */
 	trace_event(TRACE_SWITCH, prev->tid, t->tid, state, 0);
 	switch_address_space(rq, prev, t);

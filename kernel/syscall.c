@@ -52,6 +52,11 @@ static __attribute__((noinline, cold)) long missing_syscall(u32 nr)
 	return -ENOSYS;
 }
 
+static __attribute__((noinline, cold)) void trace_syscall(const struct trap_frame *frame)
+{
+	trace_event(TRACE_SYSCALL, (u32)frame->orig_rax, frame->rax, frame->rdi, frame->rsi);
+}
+
 /* Interrupts on. As on Linux only the low half of rax is the number. */
 void do_syscall(struct trap_frame *frame)
 {
@@ -67,5 +72,6 @@ void do_syscall(struct trap_frame *frame)
 		frame->rax = (u64)fn(frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9);
 	else
 		frame->rax = (u64)missing_syscall(nr);
-	trace_event(TRACE_SYSCALL, nr, frame->rax, frame->rdi, frame->rsi);
+	if (unlikely(trace_on))
+		trace_syscall(frame);
 }

@@ -23,13 +23,12 @@
 /* What we let programs use. The rest (MPX, PKRU, AMX) needs support that is not there. */
 #define XSTATE_WANTED	(XSTATE_X87 | XSTATE_SSE | XSTATE_AVX | XSTATE_AVX512)
 
-#define FXSAVE_SIZE	512
 #define XSAVE_HEADER	64
 #define FCW_DEFAULT	0x37f
 #define MXCSR_DEFAULT	0x1f80
 
 unsigned int fpu_state_size = FXSAVE_SIZE;
-static u64 xcr0;				/* 0: FXSAVE only */
+u64 fpu_xcr0;
 
 static void xsetbv(u64 v)
 {
@@ -51,21 +50,21 @@ void fpu_init_boot(void)
 	u32 a, size, c, d;
 
 	if (cpu_features.xsave) {
-		xcr0 = usable_components(cpu_features.xcr0_lo);
-		xsetbv(xcr0);
+		fpu_xcr0 = usable_components(cpu_features.xcr0_lo);
+		xsetbv(fpu_xcr0);
 		cpuid(0xd, 0, &a, &size, &c, &d);	/* ebx: size for what XCR0 now has */
 		fpu_state_size = size;
 	}
-	pr_info("FPU: %s, %u bytes per task%s%s", xcr0 ? "XSAVE" : "FXSAVE", fpu_state_size, xcr0 & XSTATE_AVX ? ", AVX" : "",
-		xcr0 & XSTATE_AVX512 ? ", AVX-512" : "");
+	pr_info("FPU: %s, %u bytes per task%s%s", fpu_xcr0 ? "XSAVE" : "FXSAVE", fpu_state_size, fpu_xcr0 & XSTATE_AVX ? ", AVX" : "",
+		fpu_xcr0 & XSTATE_AVX512 ? ", AVX-512" : "");
 }
 
 void fpu_init_cpu(void)
 {
 	u32 mxcsr = MXCSR_DEFAULT;
 
-	if (xcr0)
-		xsetbv(xcr0);
+	if (fpu_xcr0)
+		xsetbv(fpu_xcr0);
 	__asm__ volatile("fninit; ldmxcsr %0" : : "m"(mxcsr));
 }
 
@@ -77,32 +76,6 @@ void fpu_init_area(void *area)
 	*(u16 *)a = FCW_DEFAULT;
 	*(u32 *)(a + 24) = MXCSR_DEFAULT;
 	/* XSTATE_BV = 0 in the header: XRSTOR takes the initial configuration of each component, whatever the bytes say. */
-}
-
-/* All components, also those in their initial state: for others to read. */
-static void save_whole(void *area)
-{
-	if (!xcr0)
-		__asm__ volatile("fxsave64 %0" : "=m"(*(u8 (*)[FXSAVE_SIZE])area) : : "memory");
-	else
-		__asm__ volatile("xsave64 (%0)" : : "r"(area), "a"((u32)xcr0), "d"((u32)(xcr0 >> 32)) : "memory");
-}
-
-/* For fpu_restore() alone: may leave out what has not changed since, or is in its initial state. */
-void fpu_save(void *area)
-{
-	if (cpu_features.xsaveopt)
-		__asm__ volatile("xsaveopt64 (%0)" : : "r"(area), "a"((u32)xcr0), "d"((u32)(xcr0 >> 32)) : "memory");
-	else
-		save_whole(area);
-}
-
-void fpu_restore(const void *area)
-{
-	if (!xcr0)
-		__asm__ volatile("fxrstor64 %0" : : "m"(*(const u8 (*)[FXSAVE_SIZE])area));
-	else
-		__asm__ volatile("xrstor64 (%0)" : : "r"(area), "a"((u32)xcr0), "d"((u32)(xcr0 >> 32)) : "memory");
 }
 
 int fpu_exception_code(bool simd)
@@ -134,7 +107,7 @@ int fpu_exception_code(bool simd)
 
 size_t fpu_sigframe_size(void)
 {
-	return fpu_state_size + (xcr0 ? sizeof(u32) : 0);	/* and FP_XSTATE_MAGIC2 */
+	return fpu_state_size + (fpu_xcr0 ? sizeof(u32) : 0);	/* and FP_XSTATE_MAGIC2 */
 }
 
 /*
@@ -145,17 +118,17 @@ int fpu_save_to_user(void *uaddr)
 {
 	u8 *area = current->thread.fpu;
 	struct fpx_sw_bytes sw = {
-		.magic1 = FP_XSTATE_MAGIC1, .extended_size = (u32)fpu_sigframe_size(), .xfeatures = xcr0, .xstate_size = fpu_state_size,
+		.magic1 = FP_XSTATE_MAGIC1, .extended_size = (u32)fpu_sigframe_size(), .xfeatures = fpu_xcr0, .xstate_size = fpu_state_size,
 	};
 	u32 magic2 = FP_XSTATE_MAGIC2;
 
 	/* The area is ours while we run; a switch in between writes the same registers to it again. */
 	preempt_disable();
-	save_whole(area);
+	fpu_save_whole(area);
 	preempt_enable();
 	if (copy_out(uaddr, area, fpu_state_size))
 		return -EFAULT;
-	if (!xcr0)
+	if (!fpu_xcr0)
 		return 0;
 	if (copy_out((u8 *)uaddr + FPX_SW_OFFSET, &sw, sizeof(sw)) ||
 	    copy_out((u8 *)uaddr + fpu_state_size, &magic2, sizeof(magic2)))
@@ -177,12 +150,12 @@ static u64 frame_components(const u8 *uaddr)
 	struct fpx_sw_bytes sw;
 	u32 magic2;
 
-	if (!xcr0 || copy_in(&sw, uaddr + FPX_SW_OFFSET, sizeof(sw)) || sw.magic1 != FP_XSTATE_MAGIC1 ||
+	if (!fpu_xcr0 || copy_in(&sw, uaddr + FPX_SW_OFFSET, sizeof(sw)) || sw.magic1 != FP_XSTATE_MAGIC1 ||
 	    sw.xstate_size < FXSAVE_SIZE + XSAVE_HEADER || sw.xstate_size > fpu_state_size || sw.xstate_size > sw.extended_size)
 		return 0;
 	if (copy_in(&magic2, uaddr + sw.xstate_size, sizeof(magic2)) || magic2 != FP_XSTATE_MAGIC2)
 		return 0;
-	return sw.xfeatures & xcr0;
+	return sw.xfeatures & fpu_xcr0;
 }
 
 /*

@@ -107,26 +107,29 @@ static void save_bases(struct thread_context *t)
 	t->gs_base = rdmsr(MSR_KERNEL_GS_BASE);
 }
 
-static void load_bases(const struct thread_context *t)
+/* @loaded: what KERNEL_GS_BASE holds; reading that register is slow. */
+static void load_bases(const struct thread_context *t, u64 loaded)
 {
 	write_fs_base(t->fs_base);
-	if (rdmsr(MSR_KERNEL_GS_BASE) != t->gs_base)
+	if (loaded != t->gs_base)
 		wrmsr(MSR_KERNEL_GS_BASE, t->gs_base);
 }
 
 struct task *switch_to(struct task *prev, struct task *next)
 {
-	if (prev->thread.fpu) {
+	uintptr_t top = stack_top(next);
+
+	if (likely(prev->thread.fpu)) {
 		fpu_save(prev->thread.fpu);
 		save_bases(&prev->thread);
 	}
-	if (next->thread.fpu) {
+	if (likely(next->thread.fpu)) {
 		fpu_restore(next->thread.fpu);
-		load_bases(&next->thread);
+		load_bases(&next->thread, likely(prev->thread.fpu) ? prev->thread.gs_base : rdmsr(MSR_KERNEL_GS_BASE));
 	}
 	cpu_local_write(task, next);
-	cpu_local_write(kernel_rsp, stack_top(next));
-	tss_set_rsp0(stack_top(next));
+	cpu_local_write(kernel_rsp, top);
+	tss_set_rsp0(top);
 	return __switch_to(&prev->thread.rsp, next->thread.rsp, prev);
 }
 
@@ -193,7 +196,7 @@ void thread_context_exec(struct trap_frame *frame, u64 rip, u64 rsp)
 	current->thread.fs_base = 0;
 	current->thread.gs_base = 0;
 	__asm__ volatile("mov %0, %%ds; mov %0, %%es; mov %0, %%fs" : : "r"(0));
-	load_bases(&current->thread);
+	load_bases(&current->thread, rdmsr(MSR_KERNEL_GS_BASE));
 	preempt_enable();
 }
 
@@ -219,7 +222,7 @@ long thread_arch_prctl(struct task *t, int code, unsigned long addr)
 			t->thread.fs_base = addr;
 		else
 			t->thread.gs_base = addr;
-		load_bases(&t->thread);
+		load_bases(&t->thread, rdmsr(MSR_KERNEL_GS_BASE));
 		preempt_enable();
 		return ret;
 	case ARCH_GET_FS:

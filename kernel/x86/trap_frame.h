@@ -2,7 +2,7 @@
 #ifndef KERNEL_X86_TRAP_FRAME_H
 #define KERNEL_X86_TRAP_FRAME_H
 
-#include "kernel/types.h"
+#include "kernel/percpu.h"
 
 struct trap_frame {
 	u64 r15, r14, r13, r12, rbp, rbx;
@@ -22,5 +22,7 @@ static inline bool user_mode(const struct trap_frame *f) { return f->cs & 3; }
 /* The user registers of a task stand at the top of its kernel stack. */
 struct task;
 struct trap_frame *task_trap_frame(struct task *t);
+/* The running task's; its stack does not move, so preemption may be on. */
+static inline struct trap_frame *current_trap_frame(void) { return (struct trap_frame *)cpu_local_read(kernel_rsp) - 1; }
 
 #endif
