@@ -78,8 +78,6 @@ static void pager_start(size_t pages)
 	close(out[1]);
 	pager_in = in[1];
 	pager_out = out[0];
-	if (kill(pager_pid, 0))
-		puts("the pager could not be started");
 }
 
 /* Asks the pager to end, and what it calls dirty: one bit a page. */
