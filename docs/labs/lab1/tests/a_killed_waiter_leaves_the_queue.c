@@ -172,8 +172,7 @@ static void a_writer_between_readers(void)
 int main(void)
 {
 	need_windows();
-	place = map_alone(1, RW);
-	MUST(munmap(place, PAGE) == 0);
+	place = LONELY_PLACE;
 	alone();
 	if (!test_failures)
 		around_a_writer();

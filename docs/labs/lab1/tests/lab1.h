@@ -46,6 +46,9 @@ static void queue_up(struct actor *a, const char *who)
 	}
 }
 
+/* Where nobody else maps anything, stacks of new threads for example: it may be unmapped for a while. */
+#define LONELY_PLACE	((char *)0x30000000)
+
 /* -- who holds mmap_lock for writing: munmap of the middle page of three, stopped in the middle -- */
 
 static char *three_pages;

@@ -33,6 +33,7 @@ static void fault(struct racer *r)
 	int sig = touch((volatile long *)(area + r->rounds % 2 * PAGE), false, &v);
 
 	CHECK(sig == 0 || sig == SIGSEGV);
+	race_relax();
 }
 
 static void be_killed(struct racer *r)
@@ -76,7 +77,7 @@ int main(void)
 	go();
 	must_finish(&holder, "who had the lock:");
 	must_finish(&waiter, "who waited for it:");
-	area = map_alone(2, RW);
+	area = LONELY_PLACE;
 	if (!test_failures)
 		race(RACE_SECONDS, racers, 5);
 	test_end();

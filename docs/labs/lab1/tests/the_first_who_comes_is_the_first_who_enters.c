@@ -35,8 +35,7 @@ int main(void)
 	struct actor holder, turn[TURNS];
 
 	need_windows();
-	page = map_alone(1, RW);
-	MUST(munmap(page, PAGE) == 0);
+	page = LONELY_PLACE;
 	for (long i = 0; i < TURNS; i++)
 		actor_create(&turn[i], take_a_turn, (void *)i);
 	hold_writer(&holder, "go");
