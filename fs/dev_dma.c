@@ -6,10 +6,14 @@
  * the function is still held, the pieces wait on the function's list until it has been stopped. So a driver that is killed
  * at any moment, its files closed in any order, never leaves a device that writes into memory of somebody else.
  *
+ * With an IOMMU the device reaches the pieces of its pools and nothing else (kernel/iommu.h), until it is released. A pool that
+ * stays open beyond that is stale: its memory stays what it is, but no later holder's device reaches it, and it gets no more.
+ *
  * Without an IOMMU nothing stops a driver from giving its device any other address: docs/drivers.md says what is trusted.
  */
 #include "fs/device_files.h"
 #include "fs/internal.h"
+#include "kernel/iommu.h"
 #include "kernel/pci.h"
 #include "kernel/printk.h"
 #include "mm/pfnmap.h"
@@ -38,6 +42,8 @@ struct dma_pool {
 	u64			 next_offset;	/* F */
 	u64			 total;		/* F  bytes */
 	bool			 closed;	/* F */
+	bool			 stale;		/* F  the function was released since BIND */
+	bool			 lost;		/* F  and its IOMMU did not confirm that */
 };
 
 static const struct file_ops dma_fops;
@@ -56,13 +62,15 @@ static int dma_open(struct inode *inode, struct file *f)
 	return 0;
 }
 
-static void free_pool(struct dma_pool *pool)
+/* @reusable false: nobody knows whether a device still reaches the memory. It is lost. */
+static void free_pool(struct dma_pool *pool, bool reusable)
 {
 	struct dma_piece *next;
 
 	for (struct dma_piece *p = pool->pieces; p; p = next) {
 		next = p->next;
-		free_pages(p->page, p->order);
+		if (reusable)
+			free_pages(p->page, p->order);
 		kfree(p);
 	}
 	kfree(pool);
@@ -73,11 +81,15 @@ void dma_free_closed(struct pci_function *fn)
 	struct dma_pool *pool, *next;
 
 	assert(mutex_is_held(&fn->mutex) && !fn->open_files);
+	bool reusable = iommu_release(fn);
+
 	list_for_each_entry_safe(pool, next, &fn->dma_pools, node) {
+		pool->stale = true;
+		pool->lost |= !reusable;
 		if (!pool->closed)
 			continue;
 		list_del(&pool->node);
-		free_pool(pool);
+		free_pool(pool, !pool->lost);
 	}
 }
 
@@ -88,7 +100,7 @@ static void dma_release(struct file *f)
 	struct pci_function *fn = pool->fn;
 
 	if (!fn) {
-		free_pool(pool);
+		free_pool(pool, true);
 		return;
 	}
 	mutex_lock(&fn->mutex);
@@ -140,8 +152,9 @@ static long add_piece(struct dma_pool *pool, u64 size, phys_addr_t *bus)
 		goto free_piece;
 
 	mutex_lock(&fn->mutex);
-	ret = -ENOSPC;
-	if (pool->total + (PAGE_SIZE << order) <= FL_DMA_TOTAL) {
+	ret = pool->stale ? -ENXIO : pool->total + (PAGE_SIZE << order) > FL_DMA_TOTAL ? -ENOSPC :
+	      iommu_map(fn, page_to_phys(piece->page), PAGE_SIZE << order);
+	if (!ret) {
 		piece->offset = pool->next_offset;
 		pool->next_offset += PAGE_SIZE << order;
 		pool->total += PAGE_SIZE << order;
@@ -219,6 +232,14 @@ static int dma_mmap(struct file *f, struct vma *vma)
 	return pfnmap_prepare(vma, &dma_vma_ops);
 }
 
+static ssize_t show_iommu(void *arg, char *buf, size_t size)
+{
+	(void)arg;
+	return iommu_show(buf, size);
+}
+
+static const struct text_file_ops iommu_ops = { show_iommu, NULL };
+
 static const struct file_ops dma_fops = { .open = dma_open, .release = dma_release, .ioctl = dma_ioctl, .mmap = dma_mmap };
 
 void dev_dma_init(void)
@@ -227,4 +248,6 @@ void dev_dma_init(void)
 		return;
 	if (dev_register("dma", 0666, MKDEV(DEV_DMA_MAJOR, 0), &dma_fops, NULL))
 		pr_err("dma: cannot make /dev/dma");
+	if (IS_ERR(pseudo_text_file(sysfs_root, "kernel/faultline/iommu", 0444, &iommu_ops, NULL)))
+		pr_err("dma: cannot make /sys/kernel/faultline/iommu");
 }

@@ -5,6 +5,7 @@
 #include "kernel/boot_info.h"
 #include "kernel/console.h"
 #include "kernel/futex.h"
+#include "kernel/iommu.h"
 #include "kernel/panic.h"
 #include "kernel/pci.h"
 #include "kernel/printk.h"
@@ -88,6 +89,7 @@ static void machine_init(void)
 	clock_init();
 	irq_init();
 	pci_init();
+	iommu_init();
 }
 
 static void core_init(void)

@@ -31,6 +31,7 @@
 #define  PCI_HEADER_BRIDGE	0x01
 #define PCI_BAR0		0x10
 #define PCI_SECONDARY_BUS	0x19
+#define PCI_SUBORDINATE_BUS	0x1a
 #define PCI_CAP_POINTER		0x34
 #define PCI_HEADER_END		0x40	/* capabilities follow */
 
@@ -78,7 +79,7 @@ struct pci_irq {
 
 /*
  * One function of one device. Made at boot, never freed.
- *   I  constant after boot    M  mutex
+ *   I  constant after boot    M  mutex    A  atomic
  */
 struct pci_function {
 	struct list_head	 node;		/* I  of pci_functions */
@@ -98,6 +99,13 @@ struct pci_function {
 	u32			 open_nodes;	/* M  which of them: each is open at most once */
 	struct list_head	 dma_pools;	/* M  fs/dev_dma.c: freed no earlier than our reset */
 	struct pci_irq		 irq;
+
+	/* kernel/iommu.h */
+	struct iommu_unit	*iommu;		/* I  what stands between it and memory; NULL: nothing */
+	u16			 iommu_domain;	/* I  0: cannot have one */
+	u64			*iommu_table;	/* M  of its domain; NULL: no domain */
+	u64			 iommu_pages;	/* M  mapped */
+	unsigned int		 iommu_faults;	/* A  since it was released */
 };
 
 extern struct list_head pci_functions;		/* constant after pci_init() */

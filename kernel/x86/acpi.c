@@ -1,6 +1,6 @@
 /*
- * ACPI, the part that needs no interpreter: MADT (CPUs, interrupt controllers), FADT (power, timer), HPET, MCFG, and the
- * two numbers of \_S5 from the byte code of the DSDT. ACPI Specification 6.4, chapter 5.
+ * ACPI, the part that needs no interpreter: MADT (CPUs, interrupt controllers), FADT (power, timer), HPET, MCFG, DMAR (only
+ * copied), and the two numbers of \_S5 from the byte code of the DSDT. ACPI Specification 6.4, chapter 5.
  *
  * The rule: firmware tables are input from outside. A table is looked at only where mapped, as long as its head says,
  * and with a right checksum; a record only if it ends inside its table. acpi=off skips all of it.
@@ -251,10 +251,18 @@ static void read_mcfg(const struct sdt *t)
 	}
 }
 
+static void read_dmar(const struct sdt *t)
+{
+	acpi.dmar_length = t->length;
+	if (t->length <= sizeof(acpi.dmar))
+		memcpy(acpi.dmar, t, t->length);
+}
+
 static void read_table(phys_addr_t phys)
 {
 	static const struct { char signature[5]; void (*read)(const struct sdt *t); } readers[] = {
 		{ "APIC", read_madt }, { "FACP", read_fadt }, { "HPET", read_hpet }, { "MCFG", read_mcfg },
+		{ "DMAR", read_dmar },
 	};
 	const struct sdt *t = sdt_at(phys);
 

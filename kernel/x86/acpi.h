@@ -44,6 +44,8 @@ struct acpi_info {
 	u8		century_reg;		/* in CMOS, 0: none */
 	phys_addr_t	mcfg_base;		/* PCI configuration space of segment 0, 0: ports only */
 	u8		mcfg_bus_first, mcfg_bus_last;
+	u32		dmar_length;		/* IOMMUs, for kernel/x86/dmar.c; 0: none. More than the room below: not copied */
+	u8		dmar[1024];
 };
 
 extern struct acpi_info acpi;

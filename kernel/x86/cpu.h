@@ -34,6 +34,7 @@ static inline void local_irq_restore(unsigned long flags)
 		local_irq_enable();
 }
 static inline void cpu_relax(void) { __asm__ volatile("pause" ::: "memory"); }
+static inline void clflush(const void *p) { __asm__ volatile("clflush %0" : : "m"(*(const char *)p) : "memory"); }
 /* sti takes effect after the next instruction, so no wake-up is lost between the two. */
 static inline void sti_hlt(void) { __asm__ volatile("sti; hlt" ::: "memory"); }
 

@@ -16,6 +16,7 @@ usage: tests/guest.sh [options] -- COMMAND LINE
   --net[=HOST:GUEST,...]     a network, with TCP ports of the host forwarded into the guest
   --link LOCAL:REMOTE:ADDRESS/PREFIX   instead of --net: frames go in UDP datagrams from port LOCAL of the host to REMOTE
   --nic virtio-net|e1000e    the card of --net (virtio-net)
+  --iommu                    Intel's IOMMU, with the card of --net behind it
   --device MODEL[,...]       one more device, as QEMU's -device takes it; repeatable
   --qemu PATH                the QEMU to use
   --timeout SECONDS          give up after this long (120)
@@ -68,7 +69,7 @@ OUTPUT_BUFFER = 1 << 20		# read no more from the guest while this much waits for
 
 class Options:
     kernel, build, cpus, cpu, mem, firmware, media = "faultline", "release", 2, None, "1G", "bios", None
-    link, nic, icount, append, net, qemu, timeout, log, monitor = None, "virtio-net", False, "", None, None, 120.0, None, None
+    iommu, link, nic, icount, append, net, qemu, timeout, log, monitor = False, None, "virtio-net", False, "", None, None, 120.0, None, None
 
     def __init__(self):
         self.add = []
@@ -97,6 +98,9 @@ def parse(argv):
         name, equals, value = word[2:].partition("=")
         if name == "icount" and not equals:
             o.icount = True
+            continue
+        if name == "iommu" and not equals:
+            o.iommu = True
             continue
         if name == "net":
             o.net = forwards(value)
@@ -247,6 +251,8 @@ def build_machine(o, qemu, directory, secret):
         machine.medium(o.media, run_image(o, directory, initramfs, line))
     for number, image in enumerate(o.disk):
         machine.disk(image, number)
+    if o.iommu:
+        machine.iommu()		# before what is behind it
     if o.net is not None:
         machine.network(o.net, o.nic, o.link)
     for device in o.device:

@@ -15,7 +15,7 @@ and fails with anything else. Its first comment may hold settings, one a line:
     slow-cpus: 1 4 8               and these with check-slow
     mem: 2G                        memory of the guest (1G)
     append: PARAMETERS             more kernel parameters
-    device: MODEL[,...]            one more device, as QEMU's -device takes it
+    device: MODEL[,...]...         more devices, as QEMU's -device takes them
     cpu: MODEL[,...]               another processor, as QEMU's -cpu takes it
     slow-append: WORDS | WORDS     with check-slow also once with each of these, on faultline
     build: debug                   with the debug build of faultline
@@ -191,8 +191,8 @@ def run_boot(kernel, boot, tests, output, report, kernel_file=None):
                        "--add", os.path.join(d, "list"), "--add", os.path.join(d, "runner")]
             if kernel == "faultline":
                 command += ["--build", build_kind]
-            if device:
-                command += ["--device", device]
+            for one in device.split():
+                command += ["--device", one]
             if cpu_model:
                 command += ["--cpu", cpu_model]
             if append:

@@ -148,10 +148,10 @@ def fuzz():
 
 
 def cards():
-    for nic in ("virtio-net", "e1000e"):
-        status, out, err = guest("cat /run/netd/address /etc/resolv.conf; ifconfig eth0 2>/dev/null | grep -o 'addr:10.0.2.15'", "--net", "--nic", nic)
+    for nic, *options in (("virtio-net",), ("e1000e",), ("virtio-net", "--iommu"), ("e1000e", "--iommu")):
+        status, out, err = guest("cat /run/netd/address /etc/resolv.conf; ifconfig eth0 2>/dev/null | grep -o 'addr:10.0.2.15'; ! grep -q 'faults [1-9]' /sys/kernel/faultline/iommu", "--net", "--nic", nic, *options)
         good = status == 0 and out == "10.0.2.15\nnameserver 10.0.2.3\naddr:10.0.2.15\n"
-        report(f"cards/{nic}", None if good else f"status {status}", out + err)
+        report(f"cards/{nic}{''.join(options)}", None if good else f"status {status}", out + err)
     status, out, err = guest("""
         /sbin/start-netd 2>/dev/null &
         sleep 1

@@ -35,6 +35,7 @@
 #define F_NET_MAC		(1ull << 5)
 #define F_NET_STATUS		(1ull << 16)
 #define F_VERSION_1		(1ull << 32)
+#define F_ACCESS_PLATFORM	(1ull << 33)	/* it goes through the IOMMU as others do; bus addresses are the kernel's anyway */
 #define NET_STATUS_LINK_UP	1
 
 #define NO_VECTOR		0xffff
@@ -151,7 +152,7 @@ static bool negotiate(struct virtio_net *v)
 		v->common->device_feature_select = half;
 		offered |= (uint64_t)v->common->device_feature << (32 * half);
 	}
-	v->features = offered & (F_VERSION_1 | F_NET_MAC | F_NET_STATUS);
+	v->features = offered & (F_VERSION_1 | F_ACCESS_PLATFORM | F_NET_MAC | F_NET_STATUS);
 	if (!(v->features & F_VERSION_1))
 		return false;
 	for (uint32_t half = 0; half < 2; half++) {
