@@ -9,9 +9,11 @@ usage: net.py [--slow] [NAME]...        all of them without a name
     bulk        the host fetches 100 MB from a BusyBox httpd, intact (8 MB without --slow)
     peer        Linux 6.12 on the other end of the wire: both directions at once, many connections, frames lost and reordered
     dsm         user/demo/uffd_dsm.c: memory that two processes share over TCP, on one guest of each kernel and on two guests; killed and lying peers
+    speed       (only with --slow, or by name) TCP to and from Linux per second of processor time, beside Linux in our place
     page        the page that the system shows when it is booted as it is, in a headless browser if there is one
     killed      netd is killed 20 times under traffic (--slow: 1000); httpd answers again without being restarted
     restart     how long the network is away when init finds netd dead: below a second until the first new connection
+    ssh         dropbear, from Debian's source package (built by --slow): data there and back, a status, a terminal
 """
 import functools
 import http.client
@@ -19,11 +21,13 @@ import hashlib
 import http.server
 import json
 import os
+import pty
 import random
 import re
 import select
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,6 +85,7 @@ class Guest:
     """One that runs beside us, until it is told to end."""
 
     def __init__(self, command, *options, limit=400):
+        self.limit = limit
         self.process = subprocess.Popen([GUEST, "--timeout", str(limit), *options, "--", command], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
 
@@ -88,7 +93,7 @@ class Guest:
         return self.process.stdout.readline().rstrip("\n")
 
     def end(self):
-        out, err = self.process.communicate(timeout=120)
+        out, err = self.process.communicate(timeout=self.limit + 60)
         return self.process.returncode, out, err
 
     def __enter__(self):
@@ -312,6 +317,53 @@ def restart():
             report(name, "the network was away for longer than a second" if late else None, said)
 
 
+def ssh():
+    """A program from outside: dropbear serves in the guest, its client runs here. Built once, by --slow; quick runs use it then."""
+    program = os.path.join(vm.CACHE, "dropbear/dropbearmulti")
+    if not os.path.exists(program):
+        if not slow:
+            return print("skip: net/ssh: dropbear is built by --slow, and then kept", flush=True)
+        status = subprocess.run([os.path.join(vm.TOP, "tests/net/dropbear.sh"), program], stdin=subprocess.DEVNULL).returncode
+        if status:
+            return print("skip: net/ssh: no dropbear", flush=True) if status == 77 else report("ssh", "dropbear was not built")
+    data, port = random.Random(2).randbytes(3 << 20), free_port()
+    with tempfile.TemporaryDirectory() as d:
+        for name in ("host", "client"):
+            done = subprocess.run([program, "dropbearkey", "-t", "ed25519", "-f", os.path.join(d, name)], capture_output=True, text=True)
+        with open(os.path.join(d, "authorized_keys"), "w") as f:
+            f.write(re.search(r"^ssh-ed25519 .*$", done.stdout, re.MULTILINE).group(0) + "\n")
+        command = """
+            chmod 700 /root /root/.ssh; chmod 600 /root/.ssh/*; echo /bin/ash >/etc/shells
+            /t/dropbearmulti dropbear -F -r /t/host -p 22 2>/tmp/log &
+            until grep -q 'Not back' /tmp/log; do sleep 0.1; done
+            echo ready; nc -l -p 7; cat /tmp/log
+        """
+        with Guest(command, f"--net={port}:22,{port + 1}:7", "--mem", "256M", "--add", program, "--add", os.path.join(d, "host"),
+                   "--add", os.path.join(d, "authorized_keys") + ":/root/.ssh/authorized_keys") as g:
+            problem, shown = None if g.line() == "ready" else "the server did not start", ""
+            try:
+                # Everything there and back, a status, and a terminal.
+                there = [program, "dbclient", "-y", "-y", "-i", os.path.join(d, "client"), "-p", str(port), "root@127.0.0.1"]
+                home = dict(os.environ, HOME=d)
+                back = subprocess.run([*there, "cat; exit 7"], input=data, capture_output=True, timeout=200, env=home)
+                shown = back.stderr.decode(errors="replace")
+                if not problem and (back.returncode != 7 or back.stdout != data):
+                    problem = f"status {back.returncode}, {len(back.stdout)} bytes came back"
+                ours, theirs = pty.openpty()
+                tty = subprocess.run([*there[:2], "-t", *there[2:], "tty; stty size"], stdin=theirs, capture_output=True, timeout=200, env=home)
+                os.close(ours)
+                os.close(theirs)
+                if not problem and not tty.stdout.startswith(b"/dev/pts/"):
+                    problem = f"no terminal: {tty.stdout!r} {tty.stderr!r}"
+                tell(port + 1, b"over\n")
+            except (OSError, subprocess.TimeoutExpired) as e:
+                problem = problem or repr(e)
+            if problem:
+                g.process.terminate()
+            _, out, err = g.end()
+            report("ssh", problem, shown + out + err)
+
+
 class Relay(threading.Thread):
     """Frames between two guests (--link), with some lost and some late: a link as it is between machines far apart."""
 
@@ -406,7 +458,7 @@ def two_guests(name, kernels, loss=0.0, late=0.0, size=1 << 20, connections=20):
         with open(script, "w") as f:
             f.write(PEER)
         guests = [Guest(f"ash /t/peer 10.9.0.{n + 1} 10.9.0.{2 - n} {size} {connections}", "--kernel", kernels[n], "--cpus", "1", "--mem", "256M", "--add", script,
-                        *relay.link(n)) for n in range(2)]
+                        *relay.link(n), limit=400 + 3 * connections) for n in range(2)]
         problem, shown = None, ""
         for g, kernel in zip(guests, kernels):
             try:
@@ -495,6 +547,79 @@ def dsm():
         report(f"dsm/peers-{kernel}", None if good and out.count("usage: uffd_dsm") == 8 else f"status {status}", out + err)
     for kernels in (("faultline", "linux"), ("linux", "linux"), ("faultline", "faultline"))[:None if slow else 1]:
         dsm_on_two_guests(exe, kernels)
+# The machine that is measured; the other one is always Linux. Both directions, one after the other.
+MEASURED = r"""
+size=$1
+mkdir /w; head -c $size /dev/urandom >/w/data
+httpd -p 80 -h /w
+until wget -q -O /dev/null http://10.9.0.2/ready 2>/dev/null; do sleep 0.3; done
+echo begin; wget -q -O /dev/null http://10.9.0.2/data || echo broken; echo end
+nc -l -p 7 >/dev/null & waiting=$!
+echo begin; echo >/w/ready; wait $waiting; echo end
+"""
+OTHER = r"""
+size=$1
+mkdir /w; head -c $size /dev/urandom >/w/data
+httpd -p 80 -h /w; echo >/w/ready
+until wget -q -O /dev/null http://10.9.0.1/ready 2>/dev/null; do sleep 0.3; done
+wget -q -O /dev/null http://10.9.0.1/data; echo fetched $?
+i=0; until echo done | nc -w 9 10.9.0.1 7 || [ $i -ge 9 ]; do sleep 0.3; i=$((i + 1)); done
+"""
+
+
+def cpu_seconds(guest):
+    """Of its QEMU, which is a child of the door."""
+    with open(f"/proc/{guest.process.pid}/task/{guest.process.pid}/children") as f:
+        for child in f.read().split():
+            with open(f"/proc/{child}/stat") as g:
+                name, fields = re.match(r"\d+ \((.*)\) \S (.*)", g.read(), re.DOTALL).groups()
+            if name.startswith("qemu"):
+                fields = fields.split()
+                return (int(fields[10]) + int(fields[11])) / os.sysconf("SC_CLK_TCK")
+    raise OSError("there is no QEMU")
+
+
+def one_speed(kernel, size, directory):
+    """Bytes per second of its QEMU's processor time, receiving and sending; or what went wrong."""
+    ports = free_udp_port(), free_udp_port()
+    guests = []
+    try:
+        for n, (name, which) in enumerate((("measured", kernel), ("other", "linux"))):
+            guests.append(Guest(f"ash /t/{name} {size}", "--kernel", which, "--cpus", "1", "--mem", "256M", "--add", os.path.join(directory, name),
+                                "--link", f"{ports[n]}:{ports[1 - n]}:10.9.0.{n + 1}/24", limit=900))
+        speeds = []
+        for _ in range(2):
+            lines = [guests[0].line()]
+            start = cpu_seconds(guests[0])
+            lines.append(guests[0].line())
+            if lines != ["begin", "end"]:
+                return f"{kernel} said {lines}"
+            speeds.append(size / (cpu_seconds(guests[0]) - start))
+        _, out, err = guests[1].end()
+        return speeds if "fetched 0" in out else out + err
+    finally:
+        for g in guests:
+            g.__exit__()
+
+
+def speed():
+    """TCP to and from Linux, beside Linux to and from Linux; alternating, because a busy host changes with time."""
+    rounds, size = (5, 32 << 20) if slow else (1, 8 << 20)
+    found = {"faultline": [], "linux": []}
+    with tempfile.TemporaryDirectory() as d:
+        for name, script in (("measured", MEASURED), ("other", OTHER)):
+            with open(os.path.join(d, name), "w") as f:
+                f.write(script)
+        for _ in range(rounds):
+            for kernel in found:
+                got = one_speed(kernel, size, d)
+                if isinstance(got, str):
+                    return report("speed", "not everything arrived", got)
+                found[kernel].append(got)
+    for n, direction in enumerate(("receiving", "sending")):
+        ours, theirs = (statistics.median(s[n] for s in found[k]) / 1e6 for k in ("faultline", "linux"))
+        print(f"    speed: {direction}: {ours:.1f} MB per second of processor time, Linux {theirs:.1f} ({ours / theirs:.0%}); medians of {rounds}", flush=True)
+    report("speed", None)
 
 
 def page():
@@ -534,13 +659,13 @@ def page():
         guest.wait()
 
 
-TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, restart, peer, dsm, page)}
+TESTS = {f.__name__: f for f in (hosted, fuzz, cards, programs, bulk, killed, restart, ssh, peer, dsm, page, speed)}
 
 
 def main(argv):
     global slow
     slow = "--slow" in argv
-    names = [a for a in argv if a != "--slow"] or list(TESTS)
+    names = [a for a in argv if a != "--slow"] or [n for n in TESTS if slow or n != "speed"]
     programs_of = {"hosted": "sockets_over_loopback", "fuzz": "fuzz_netd", "restart": "restart_time"}
     vm.make("build/release/faultline.elf", "build/initramfs.cpio", *(f"build/tests/net/{programs_of[n]}" for n in names if n in programs_of))
     for name in names:
