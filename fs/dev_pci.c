@@ -11,6 +11,7 @@
  */
 #include "fs/device_files.h"
 #include "fs/internal.h"
+#include "kernel/iommu.h"
 #include "kernel/pci.h"
 #include "kernel/printk.h"
 #include "mm/pfnmap.h"
@@ -44,10 +45,11 @@ static int node_open(struct inode *inode, struct file *f)
 	if (!capable(CAP_SYS_RAWIO))
 		return -EPERM;
 	mutex_lock(&fn->mutex);
-	if (!(fn->open_nodes & (u32)BIT(node->number))) {
+	if (!(fn->open_nodes & (u32)BIT(node->number)))
+		err = iommu_hold(fn);
+	if (!err) {
 		fn->open_nodes |= (u32)BIT(node->number);
 		fn->open_files++;
-		err = 0;
 	}
 	mutex_unlock(&fn->mutex);
 	return err;

@@ -14,6 +14,8 @@ struct pci_function;
 
 /* Boot, after pci_init(): from here on no function but the kernel's own reaches memory. */
 void iommu_init(void);
+/* A driver takes it: what the firmware had with it (RMRR) is over. 0, or -EIO: the unit did not confirm that. f->mutex held. */
+int iommu_hold(struct pci_function *f);
 /* [@phys, @phys + @size), whole pages, not mapped yet, for reading and writing. 0, -ENOMEM, -ENOSPC (no domain left). f->mutex held. */
 int iommu_map(struct pci_function *f, phys_addr_t phys, u64 size);
 /*

@@ -103,6 +103,7 @@ struct pci_function {
 	/* kernel/iommu.h */
 	struct iommu_unit	*iommu;		/* I  what stands between it and memory; NULL: nothing */
 	u16			 iommu_domain;	/* I  0: cannot have one */
+	bool			 iommu_passes;	/* M  untranslated: for the firmware, while no driver has taken it */
 	u64			*iommu_table;	/* M  of its domain; NULL: no domain */
 	u64			 iommu_pages;	/* M  mapped */
 	unsigned int		 iommu_faults;	/* A  since it was released */

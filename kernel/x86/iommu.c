@@ -126,6 +126,17 @@ static bool forget(struct iommu_unit *u)
 
 /* -- domains --------------------------------------------------------------------------------------------------------------- */
 
+int iommu_hold(struct pci_function *f)
+{
+	assert(mutex_is_held(&f->mutex));
+	if (!f->iommu || !f->iommu_passes)
+		return 0;
+	if (!context_replace(f, 0, 0))
+		return -EIO;		/* still passes, as far as anybody knows: nobody gets it */
+	f->iommu_passes = false;
+	return 0;
+}
+
 int iommu_map(struct pci_function *f, phys_addr_t phys, u64 size)
 {
 	struct iommu_unit *u = f->iommu;
@@ -314,6 +325,7 @@ static bool place_functions(const struct dmar_info *dmar)
 			return false;
 		f->iommu = u;
 		if (f->is_bridge || f->kernel_uses || reserved) {
+			f->iommu_passes = u->can_pass;
 			if (u->can_pass)
 				context_set(u, context_of(u, pci_bdf(f)), CTX_PRESENT | CTX_PASS, CTX_WIDTH(u->levels) | CTX_DOMAIN(DOMAIN_PASS));
 		}
