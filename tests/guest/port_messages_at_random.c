@@ -14,6 +14,10 @@
 #include "test.h"
 #include "user/include/port.h"
 
+#ifndef CALLS
+#define CALLS	1000
+#endif
+
 static uint64_t state;
 
 static uint64_t rnd(void)
@@ -124,7 +128,7 @@ int main(void)
 	for (int child = 0; child < 4; child++) {
 		if (fork() == 0) {
 			state = state * 31 + (uint64_t)child + 1;
-			for (int i = 0; i < 1000; i++)
+			for (int i = 0; i < CALLS; i++)
 				one_call(p);
 			fflush(stdout);
 			_exit(test_failures != 0);
