@@ -196,43 +196,48 @@ none:
 	return NULL;
 }
 
-/* Is a writer at work on the VMA around @addr, holding it or waiting for its readers? Then *seq is the period to wait for. */
-static bool writer_at(struct mm *mm, uintptr_t addr, u64 *seq)
+/*
+ * False: there is no VMA around @addr. *writer: somebody may be changing it, holds it or waits for its readers, and *seq is the
+ * period to wait for. While a writer moves the ends of a VMA it may be nowhere in the tree.
+ */
+static bool vma_at(struct mm *mm, uintptr_t addr, bool *writer, u64 *seq)
 {
 	struct vma *vma;
-	bool busy = false;
+	bool found;
 
 	rcu_read_lock();
 	*seq = __atomic_load_n(&mm->lock_seq, __ATOMIC_ACQUIRE);
 	vma = vma_tree_find(&mm->vmas, addr);
-	if (vma && addr >= READ_ONCE(vma->start))
-		busy = (*seq & 1) && (READ_ONCE(vma->lock_seq) == *seq || rwsem_blocks_readers(&vma->lock));
+	found = vma && addr >= READ_ONCE(vma->start);
+	*writer = (*seq & 1) && (!found || READ_ONCE(vma->lock_seq) == *seq || rwsem_blocks_readers(&vma->lock));
 	rcu_read_unlock();
-	return busy;
+	return found || *writer;
 }
 
 /*
  * When vma_lock_under_rcu() has failed and the caller may sleep and holds nothing that a writer could wait for. If a writer
- * has the VMA, waits for the end of its period and tries again; each turn follows a writer's unlock, and after a few of them
- * the fair queue of mmap_lock is the better place. NULL: there is no writer, but no VMA either, or a fatal signal came.
+ * has the VMA, waits for the end of its period and tries again; so too if it has left before we looked, or comes after. Each
+ * turn follows a writer, and after a few of them the fair queue of mmap_lock is the better place. NULL also: there is no VMA,
+ * or a fatal signal came.
  */
 struct vma *vma_lock_after_writer(struct mm *mm, uintptr_t addr)
 {
+	bool writer;
 	u64 seq;
 
 	for (int turns = 0; vma_lock_enabled && turns < MAX_WRITER_WAITS; turns++) {
-		struct vma *vma;
-		bool waited = writer_at(mm, addr, &seq);
-
-		if (waited) {
+		if (!vma_at(mm, addr, &writer, &seq))
+			return NULL;
+		if (writer) {
 			u64 start = ktime_get_ns();
 
 			if (wait_event_killable(&mm->lock_wait, READ_ONCE(mm->lock_seq) != seq))
 				return NULL;
 			lock_stat_record(LOCK_VMA, LOCK_MODE_READ, true, ktime_get_ns() - start);
 		}
-		vma = vma_lock_under_rcu(mm, addr);
-		if (vma || !waited)
+		struct vma *vma = vma_lock_under_rcu(mm, addr);
+
+		if (vma)
 			return vma;
 	}
 	return NULL;
