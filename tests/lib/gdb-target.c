@@ -2,6 +2,7 @@
  * For tests/gdb.sh: a program with faults that wait. Started as init. Two threads touch memory that a userfaultfd serves; one message is read, the
  * other is not; then the marker, where gdb stops it, in the kernel and in user mode.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -28,7 +29,7 @@ void everybody_waits(void)
 
 int main(void)
 {
-	int uffd = uffd_open(0, 0);
+	int uffd = uffd_open(O_NONBLOCK, 0);	/* a blocking one cannot be polled */
 	struct pollfd pfd = { .fd = uffd, .events = POLLIN };
 	struct uffd_msg msg;
 	pthread_t t[2];
@@ -39,10 +40,10 @@ int main(void)
 		return 1;
 	}
 	pthread_create(&t[0], NULL, toucher, AREA);
-	if (poll(&pfd, 1, -1) != 1 || read(uffd, &msg, sizeof(msg)) != sizeof(msg))
+	if (poll(&pfd, 1, -1) != 1 || pfd.revents != POLLIN || read(uffd, &msg, sizeof(msg)) != sizeof(msg))
 		return 1;
 	pthread_create(&t[1], NULL, toucher, AREA + 4096);
-	if (poll(&pfd, 1, -1) != 1)			/* it waits; nobody reads that */
+	if (poll(&pfd, 1, -1) != 1 || pfd.revents != POLLIN)	/* it waits; nobody reads that */
 		return 1;
 	for (;;)
 		everybody_waits();
