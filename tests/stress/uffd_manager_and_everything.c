@@ -5,7 +5,7 @@
  * slow
  * cpus: 1 2 4 8
  * append: hugepages=8
- * timeout: 500
+ * timeout: 700
  */
 #define HANG_SECONDS	60.0		/* a dozen threads that all want mmap_lock, on as few processors as there are */
 #include "../race/uffd_race.h"
@@ -13,7 +13,7 @@
 #include "tests/stress/stress.h"
 
 #define PAGES	64
-#define SECONDS	15
+#define SECONDS	120
 
 static char *area;
 static int fd;
