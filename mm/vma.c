@@ -312,6 +312,7 @@ int vma_split_nolimit(struct vma *vma, uintptr_t addr)
 	if (unlikely(new->flags & VM_HUGETLB))
 		hugetlb_vma_inherit_mark(new, vma);
 	vma_set_bounds(vma, vma->start, addr);
+	race_window("vma_split_bounds");	/* now the upper part is nowhere in the tree; vma_lock_after_writer() */
 	vma_tree_insert(&mm->vmas, new);
 	mm->map_count++;
 	if (new->ops && new->ops->open)
