@@ -282,28 +282,45 @@ int port_call(struct port *p, struct port_call *call, s64 timeout, unsigned int 
 	return err;
 }
 
-int port_post(struct port *p, struct port_call *call)
+/* Without waiting for anything. *queued: no server has taken it yet; of a one-way call it may not be looked at any more. */
+static int send_and_go_on(struct port *p, struct port_call *call, bool *queued)
 {
 	int err;
 
-	call->one_way = true;
 	preempt_disable();
 	spin_lock(&p->lock);
 	struct task *server = send_locked(p, call, &err);
-	bool used_up = err || call->state != CALL_QUEUED;
 
+	*queued = !err && call->state == CALL_QUEUED;
 	spin_unlock(&p->lock);
 	if (server)
 		wake_up_state(server, TASK_INTERRUPTIBLE);
 	preempt_enable();
 	if (!err && READ_ONCE(p->polled))
 		wake_up_poll(&p->wait, POLLIN | POLLRDNORM);
-	if (used_up) {
-		if (err)
-			port_payload_free(call->payload);
-		kfree(call);
-	}
 	return err;
+}
+
+int port_post(struct port *p, struct port_call *call)
+{
+	bool queued;
+
+	call->one_way = true;
+	int err = send_and_go_on(p, call, &queued);
+
+	if (err)
+		port_payload_free(call->payload);
+	if (!queued)
+		kfree(call);
+	return err;
+}
+
+int port_send(struct port *p, struct port_call *call)
+{
+	bool queued;
+
+	call->caller = NULL;
+	return send_and_go_on(p, call, &queued);
 }
 
 /* -- receiving -- */
@@ -396,24 +413,6 @@ static int receive_after(struct port *p, struct port_received *r, s64 timeout, s
 int port_receive(struct port *p, struct port_received *r, s64 timeout)
 {
 	return receive_after(p, r, timeout, NULL);
-}
-
-int port_send(struct port *p, struct port_call *call)
-{
-	int err;
-
-	call->caller = NULL;
-	preempt_disable();
-	spin_lock(&p->lock);
-	struct task *server = send_locked(p, call, &err);
-
-	spin_unlock(&p->lock);
-	if (server)
-		wake_up_state(server, TASK_INTERRUPTIBLE);
-	preempt_enable();
-	if (!err && READ_ONCE(p->polled))
-		wake_up_poll(&p->wait, POLLIN | POLLRDNORM);
-	return err;
 }
 
 /* -- replying -- */
@@ -510,7 +509,7 @@ int port_reply_receive(struct port *p, u64 token, struct port_received *r, struc
 		caller = NULL;
 	}
 	if (!caller)
-		preempt_enable();		/* a task that we hand over to stays valid without */
+		preempt_enable();		/* else the caller's task has to stay valid until it has our CPU */
 	return receive_after(p, r, timeout, caller);
 }
 

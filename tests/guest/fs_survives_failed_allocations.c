@@ -13,32 +13,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "alloc_fail.h"
 #include "test.h"
-
-static int fail_fd;
-
-static void fail_at(int n)
-{
-	char text[16];
-	int len = sprintf(text, "%d", n);
-
-	/* This write allocates too, and may be the one to fail. */
-	for (int i = 0; i < 2; i++)
-		if (pwrite(fail_fd, text, len, 0) == len)
-			return;
-	MUST(0);
-}
-
-/* Frames in use and bytes in slabs, once everything that waits to be freed is. */
-static void usage(long *frames, long *slab)
-{
-	char buf[256] = "";
-	int fd = open("/sys/kernel/faultline/leaks", O_RDONLY);
-
-	MUST(fd >= 0 && read(fd, buf, sizeof(buf) - 1) > 0);
-	close(fd);
-	MUST(sscanf(buf, "frames_used %ld\nslab %ld", frames, slab) == 2);
-}
 
 static int made(int result)
 {
@@ -184,8 +160,7 @@ int main(void)
 {
 	long frames, slab, frames_after, slab_after;
 
-	fail_fd = open("/sys/kernel/faultline/alloc_fail", O_RDWR);
-	MUST(fail_fd >= 0);
+	alloc_fail_open();
 	MUST(mkdir("/tmp/x", 0755) == 0 && mkdir("/tmp/x/dir", 0755) == 0 && symlink("/tmp/x", "/tmp/x/to") == 0);
 	close(open("/tmp/x/keep", O_CREAT | O_RDWR, 0644));
 	all_steps();

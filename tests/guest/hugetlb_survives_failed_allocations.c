@@ -6,26 +6,15 @@
  * cpus: 1
  * timeout: 120
  */
+#include "alloc_fail.h"
 #include "hugetlb_test.h"
 
 #define DIR	"/tmp/.huge"
 #define N	6
 #define S	((off_t)HUGE)
 
-static int fail_fd, fd;
+static int fd;
 static char *p;
-
-static void fail_at(int n)
-{
-	char text[16];
-	int len = sprintf(text, "%d", n);
-
-	/* This write allocates too, and may be the one to fail. */
-	for (int i = 0; i < 2; i++)
-		if (pwrite(fail_fd, text, (size_t)len, 0) == len)
-			return;
-	MUST(0);
-}
 
 static int left(void)
 {
@@ -33,18 +22,6 @@ static int left(void)
 
 	MUST(pread(fail_fd, text, sizeof(text) - 1, 0) > 0);
 	return atoi(text);
-}
-
-static long frames_used(void)
-{
-	char buf[256] = "";
-	int leaks = open("/sys/kernel/faultline/leaks", O_RDONLY);
-	long frames;
-
-	MUST(leaks >= 0 && read(leaks, buf, sizeof(buf) - 1) > 0);
-	close(leaks);
-	MUST(sscanf(buf, "frames_used %ld", &frames) == 1);
-	return frames;
 }
 
 /* Each returns 0, or the errno that it saw. A SIGBUS counts as ENOSPC. */
@@ -158,8 +135,7 @@ int main(void)
 {
 	catch_faults();
 	setvbuf(stdout, NULL, _IONBF, 0);
-	fail_fd = open("/sys/kernel/faultline/alloc_fail", O_RDWR);
-	MUST(fail_fd >= 0);
+	alloc_fail_open();
 	pool_begin(10);
 	mkdir("/tmp/.other", 0755);
 	MUST(mount_huge(DIR, "size=12M,min_size=4M") == 0);

@@ -10,19 +10,11 @@
 #include <sys/klog.h>
 #include <sys/wait.h>
 
+#include "edu.h"
 #include "mm_test.h"
 #include "user/include/fl_pci.h"
 
-#define EDU_ID		"PCI_ID=1234:11E8"
 #define VICTIM_ID	"PCI_CLASS=10601\n"	/* the disk controller of every q35: it has a driver of its own here, us */
-#define EDU_DMA_SRC	0x80
-#define EDU_DMA_DST	0x88
-#define EDU_DMA_COUNT	0x90
-#define EDU_DMA_CMD	0x98
-#define EDU_DMA_START	1u
-#define EDU_DMA_TO_RAM	2u
-#define EDU_DMA_BUFFER	0x40000ul	/* inside the device */
-#define DMA_SIZE	2048ul
 #define SECRET		0x5ec2e75ec2e75ec2ul
 #define GIVEN		0x1111111111111111ul
 

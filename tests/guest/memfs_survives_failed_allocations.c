@@ -6,37 +6,13 @@
  * Every call on a server's tree of files with its first, second, third ... allocation failing: an error that says so, nothing half
  * done, and no kernel memory missing at the end.
  */
+#include "alloc_fail.h"
 #include "memfs_test.h"
 
 #include "user/include/port.h"
 
-static int fail_fd, keep;
+static int keep;
 static char *mapped;
-
-static void fail_at(int n)
-{
-	char text[16];
-	int len = sprintf(text, "%d", n);
-
-	/* This write allocates too, and may be the one to fail. */
-	for (int i = 0; i < 2; i++)
-		if (pwrite(fail_fd, text, (size_t)len, 0) == len)
-			return;
-	MUST(0);
-}
-
-/* Frames in use, once everything that waits to be freed is. */
-static long usage(void)
-{
-	char buf[256] = "";
-	long frames, slab;
-	int fd = open("/sys/kernel/faultline/leaks", O_RDONLY);
-
-	MUST(fd >= 0 && read(fd, buf, sizeof(buf) - 1) > 0);
-	close(fd);
-	MUST(sscanf(buf, "frames_used %ld\nslab %ld", &frames, &slab) == 2);
-	return frames;
-}
 
 static int close_told(int fd)
 {
@@ -144,8 +120,7 @@ static void all_steps(void)
 
 int main(void)
 {
-	fail_fd = open("/sys/kernel/faultline/alloc_fail", O_RDWR);
-	MUST(fail_fd >= 0);
+	alloc_fail_open();
 	mount_tree();
 	MUST(mkdir(TREE "/d", 0755) == 0 && mkdir(TREE "/d/e", 0755) == 0 && mkdir("/tmp/other", 0755) == 0);
 	close(open(TREE "/d/e/in", O_CREAT | O_RDWR, 0644));
@@ -155,12 +130,12 @@ int main(void)
 	MUST(mapped != MAP_FAILED);
 	all_steps();
 	all_steps();
-	usage();
-	long before = usage();
+	frames_used();
+	long before = frames_used();
 
 	for (int i = 0; i < 6; i++)
 		all_steps();
-	long after = usage();
+	long after = frames_used();
 
 	printf("frames %ld -> %ld\n", before, after);
 	/* The same objects may lie in one slab more; one object lost per round would be more than that. */

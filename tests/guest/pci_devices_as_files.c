@@ -12,22 +12,14 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "edu.h"
 #include "mm_test.h"
 #include "user/include/fl_pci.h"
 
-#define EDU_ID		"PCI_ID=1234:11E8"
 #define EDU_IDENT	0x00		/* 0xRRrr00ed */
 #define EDU_LIVE	0x04		/* reads as the complement of what was written */
 #define EDU_RAISE	0x60
 #define EDU_ACK		0x64
-#define EDU_DMA_SRC	0x80
-#define EDU_DMA_DST	0x88
-#define EDU_DMA_COUNT	0x90
-#define EDU_DMA_CMD	0x98
-#define EDU_DMA_START	1u
-#define EDU_DMA_TO_RAM	2u
-#define EDU_DMA_BUFFER	0x40000ul	/* inside the device */
-#define DMA_SIZE	2048ul		/* QEMU 7.2 takes the whole buffer for too much, and aborts */
 #define PATTERN		0xfeedfacecafef00dull
 
 #define CMD_MEMORY	2u
