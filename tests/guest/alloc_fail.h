@@ -2,6 +2,9 @@
 #ifndef TESTS_GUEST_ALLOC_FAIL_H
 #define TESTS_GUEST_ALLOC_FAIL_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
